@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
@@ -19,7 +18,6 @@ from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
-from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
@@ -51,8 +49,7 @@ def log_probs(model: Any, source: Any, target: Any, jit: bool = False) -> tuple[
 
     `jit`: the graph is for XLA.
     """
-    with contextlib.nullcontext() if jit else experts_one_by_one(model):
-        logits = model({"source": source, "target": target})
+    logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
     real = tf.not_equal(target, PAD)
     return tf.reduce_sum(tf.where(real, logp, 0.0), 1), tf.math.count_nonzero(real, axis=1, dtype=tf.int32)

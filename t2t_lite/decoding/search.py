@@ -10,14 +10,12 @@ Legend: B sentences, K hypotheses of a sentence, L longest output.
 from __future__ import annotations
 
 import abc
-import contextlib
 from typing import Any
 
 import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.ids import PAD
-from t2t_lite.ops.experts import experts_one_by_one
 
 State = dict[str, Any]
 
@@ -56,8 +54,7 @@ class Search(abc.ABC):
             if not model.xla_search:
                 raise NotImplementedError("the state of its searches has no fixed size (see Model.xla_search)")
             batch, longest = source.shape[0], source.shape[1] + extra_length
-        with contextlib.nullcontext() if jit else experts_one_by_one(model):
-            memory = model.encode({"source": source})
+        memory = model.encode({"source": source})
         of_model, state, self.step_model = model.start(memory, beam_size, longest)
         self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
         self.shape = (batch, beam_size, longest)

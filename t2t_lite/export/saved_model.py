@@ -19,7 +19,7 @@ from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.ops.int8_product import assert_exact
 from t2t_lite.ops.stored import stored_weights
@@ -121,7 +121,7 @@ class ServedModel(tf.Module):
             with scope:
                 return function(*args)
 
-        return tf.function(with_stored_weights, input_signature=signature, autograph=False)
+        return graph(with_stored_weights, input_signature=signature)
 
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
@@ -175,8 +175,7 @@ class ServedModel(tf.Module):
             there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
         target = _trimmed(self._search(source, True, *self._sizes(pieces, inputs, there))[0][:, 0])
-        with experts_one_by_one(self._translator.model):
-            maps = self._translator.model.attention_maps({"source": source, "target": target})
+        maps = self._translator.model.attention_maps({"source": source, "target": target})
         source, target = _scattered(source, there), _scattered(target, there)
         return {
             "outputs": self._outputs(target, inputs),

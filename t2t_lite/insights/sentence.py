@@ -14,7 +14,8 @@ import numpy as np
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
-from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.layers.functions import use
+from t2t_lite.ops.graph import PLAIN
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 KINDS = ("memory", "encoder", "decoder")  # the default kind first
@@ -98,7 +99,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
                 "parser's training trees."
             )
         targets = np.array([_checked("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
-    with experts_one_by_one(model):
+    with use(PLAIN):  # as in a graph, with the same bits
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
     translations = []

@@ -16,8 +16,9 @@ from t2t_lite.layers.additive_attention import additive_attention
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
+from t2t_lite.layers.recording import recorder
 from t2t_lite.layers.relative_positions import Relative, vectors
-from t2t_lite.layers.scaled_dot_product import TensorFn, scaled_dot_product
+from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -76,7 +77,6 @@ class MultiHeadAttention(keras.layers.Layer):
         self.relative_keys: Any = None
         self.relative_values: Any = None
         self.dropout = Dropout(dropout, name="dropout")
-        self.watch: TensorFn | None = None  # receives the weights [B, H, T, S] of each call; for pictures
 
     def build(self, x_shape: tuple[int | None, ...], memory_shape: tuple[int | None, ...] | None = None) -> None:
         d_model, d_memory = x_shape[-1], (memory_shape or x_shape)[-1]
@@ -132,10 +132,11 @@ class MultiHeadAttention(keras.layers.Layer):
         def drop(weights: Any, axis: int = 0) -> Any:
             return self.dropout(weights, seed=seed, axis=axis)
 
+        watch = recorder(self)  # of the weights [B, H, T, S]; for pictures
         query_BHTK = _swapped(query_BTHK)
         if self.score == "additive":
-            heads = additive_attention(query_BHTK, key_BHSK, value_BHSV, self.score_vector, bias, drop, self.watch)
-        elif isinstance(bias, Window) and not self.watch:
+            heads = additive_attention(query_BHTK, key_BHSK, value_BHSV, self.score_vector, bias, drop, watch)
+        elif isinstance(bias, Window) and not watch:
             within = functools.partial(drop, axis=1)
             heads = local_attention(query_BHTK, key_BHSK, value_BHSV, bias, within)
         else:
@@ -144,7 +145,7 @@ class MultiHeadAttention(keras.layers.Layer):
             if self.max_relative_position:
                 at = ops.arange(ops.shape(query_BHTK)[2])
                 relative = self._relative(at[None, :] - at[:, None], query_BHTK.dtype)
-            heads = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, self.watch, relative)
+            heads = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, watch, relative)
         heads_BTHV = _swapped(heads)
         return ops.reshape(heads_BTHV, (*batch_shape(heads_BTHV)[:-1], self.num_heads * self.d_v))
 

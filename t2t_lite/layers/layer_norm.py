@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
+
+from t2t_lite.layers.functions import current
 
 EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
@@ -37,8 +38,6 @@ class LayerNorm(keras.layers.Layer):
         [..., D].
     """
 
-    function: Callable[..., Any] = staticmethod(layer_norm)
-
     def __init__(self, epsilon: float = EPSILON, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
         self.epsilon = epsilon
@@ -49,4 +48,4 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         inputs = (ops.cast(value, "float32") for value in (x, self.gamma, self.beta))
-        return ops.cast(self.function(*inputs, self.epsilon), self.compute_dtype)
+        return ops.cast(current(layer_norm)(*inputs, self.epsilon), self.compute_dtype)

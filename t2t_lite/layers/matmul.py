@@ -8,6 +8,7 @@ from typing import Any
 
 from keras import ops
 
+from t2t_lite.layers.functions import current
 from t2t_lite.layers.matrix import Matrix
 
 
@@ -17,6 +18,7 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, heads: int | None = None, 
     Args:
         transposed: the weights are [O, I].
     """
+    weights = current(weights)
     rows = ops.reshape(x, (-1, x.shape[-1]))  # one plain product is faster than a batched one
     if isinstance(weights, Matrix):
         (product,) = weights.multiply(rows)
@@ -31,6 +33,7 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, heads: int | None = None, 
 
 def matmul_many(x: Any, weights: Sequence[Any], heads: int) -> list[Any]:
     """`matmul` of x with each of several weights [I, O], whose O may differ; one product is faster than several."""
+    weights = [current(each) for each in weights]
     first, *others = weights
     if isinstance(first, Matrix):
         products = first.multiply(ops.reshape(x, (-1, x.shape[-1])), *others)
@@ -44,6 +47,7 @@ def matmul_many(x: Any, weights: Sequence[Any], heads: int) -> list[Any]:
 
 def take(weights: Any, ids: Any) -> Any:
     """Rows of weights [O, I]: int [...] -> [..., I]."""
+    weights = current(weights)
     return weights.take(ids) if isinstance(weights, Matrix) else ops.take(weights, ids, axis=0)
 
 

@@ -1,6 +1,6 @@
-"""Weight matrix that multiplies: a replacement for a variable while nothing is trained.
+"""Weight matrix that multiplies: it stands for a variable while nothing is trained.
 
-A layer's class lists in `MATRICES` the weights that a `Matrix` may replace, with their axes: I is summed over, O are
+A layer's class lists in `MATRICES` the weights that a `Matrix` may stand for, with their axes: I is summed over, O are
 outputs. A derived class may use these weights in other ways, so it must declare `MATRICES` again. A class lists in
 `LOOKED_UP` the weights from which it only takes rows, and in `FLOAT32` those with two or more axes that it uses in
 float32 whatever the model's precision; an export does not round them.
@@ -50,7 +50,7 @@ def norm_factors(rows: Any, gains: Any) -> Any:
 
 
 def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
-    """Yields each attribute that may be a `Matrix`: its layer, its name and its axes."""
+    """Yields each attribute for which a `Matrix` may stand: its layer, its name and its axes."""
     for layer in layers:
         for name, axes in vars(type(layer)).get("MATRICES", {}).items():
             yield layer, name, axes

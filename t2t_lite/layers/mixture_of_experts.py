@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from t2t_lite.layers.functions import current
 from t2t_lite.layers.noisy_top_k import NoisyTopK
-from t2t_lite.layers.scaled_dot_product import TensorFn
+from t2t_lite.layers.recording import recorder
 
 BLOCKS = 4  # of an expert if all are asked equally often: at most a fifth of the rows is computed in vain
 
@@ -113,8 +114,7 @@ class MixtureOfExperts(keras.layers.Layer):
         d_ff: F.
         fan_in: W and V are drawn within fan_in^-0.5, as in `FeedForward`; otherwise by Glorot and Bengio's rule.
 
-    Attributes:
-        watch: receives the `Gates` of each call; for the losses that keep experts equally busy.
+    The `Gates` of each call may be recorded, for the losses that keep experts equally busy.
 
     Call arguments:
         x: [B, T, D].
@@ -124,15 +124,12 @@ class MixtureOfExperts(keras.layers.Layer):
         [B, T, D].
     """
 
-    function = staticmethod(expert_outputs)
-
     def __init__(
         self, num_experts: int, experts_per_token: int, d_ff: int, *, fan_in: bool = False, **kwargs: Any
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_experts, self.d_ff, self.fan_in = num_experts, d_ff, fan_in
         self.gating = NoisyTopK(num_experts, experts_per_token, dtype=self.dtype_policy.name, name="gating")
-        self.watch: TensorFn | None = None
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
         self.gating.build(x_shape)
@@ -147,11 +144,11 @@ class MixtureOfExperts(keras.layers.Layer):
 
     def call(self, x: Any, seed: Any = None) -> Any:
         gates = self.gating(x, seed=seed)
-        if self.watch:
-            self.watch(gates)
+        if watch := recorder(self):
+            watch(gates)
         k, width = gates.experts.shape[-1], x.shape[-1]
         rows, experts = ops.reshape(x, (-1, width)), ops.reshape(gates.experts, (-1, k))
-        outputs = self.function(rows, experts, self.kernels_1, self.kernels_2)
+        outputs = current(expert_outputs)(rows, experts, self.kernels_1, self.kernels_2)
         weights = ops.cast(ops.reshape(gates.weights, (-1, k, 1)), x.dtype)
         return ops.reshape(ops.sum(weights * outputs, axis=1), ops.shape(x))
 

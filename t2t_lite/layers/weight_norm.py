@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from t2t_lite.layers.functions import current
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, norm_factors
 
@@ -53,7 +54,8 @@ class WeightNormLinear(keras.layers.Layer):
 
     def call(self, x: Any) -> Any:
         x = ops.cast(x, self.compute_dtype)
-        if not isinstance(self.direction, Matrix):
+        direction = current(self.direction)
+        if not isinstance(direction, Matrix):
             return matmul(x, self.matrix(), self.bias, transposed=True)
-        product = matmul(x, self.direction) * self.direction.norm_factors(self.gain, x.dtype)
-        return product + self.direction.bias(self.bias, x.dtype)
+        product = matmul(x, direction) * direction.norm_factors(self.gain, x.dtype)
+        return product + direction.bias(self.bias, x.dtype)

@@ -12,8 +12,8 @@ from keras import ops
 from t2t_lite.ids import PAD
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.layers.noisy_top_k import cv_squared
+from t2t_lite.layers.recording import record
 from t2t_lite.models.base import Model
-from t2t_lite.models.watching import watched
 
 
 class Balance(Model):
@@ -35,7 +35,7 @@ class Balance(Model):
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
         """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [B, L, 2, n]."""
         with contextlib.ExitStack() as stack:
-            seen = {side: stack.enter_context(watched(layers)) for side, layers in self.mixtures().items()}
+            seen = {side: stack.enter_context(record(layers)) for side, layers in self.mixtures().items()}
             hidden = self.hidden(batch, seed)
         sums = []
         for side, calls in seen.items():

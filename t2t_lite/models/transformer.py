@@ -21,13 +21,13 @@ from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.local_attention import Window
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 from t2t_lite.layers.positions import SIGNALS, LearnedPositions
+from t2t_lite.layers.recording import record
 from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
 from t2t_lite.models.stack import Experts
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.models.watching import watched
 from t2t_lite.ops import fixed_kv_cache
 from t2t_lite.registry import register_model
 
@@ -193,7 +193,7 @@ class Transformer(NoBuildTrace, Model):
             "memory": [block.cross_attention for block in self.decoder.blocks],
         }
         with contextlib.ExitStack() as stack:
-            seen = {name: stack.enter_context(watched(attentions)) for name, attentions in layers.items()}
+            seen = {name: stack.enter_context(record(attentions)) for name, attentions in layers.items()}
             self(batch)
         return {name: ops.stack(weights, axis=1) for name, weights in seen.items()}
 

@@ -8,61 +8,45 @@ Gain (docs/results.md): forward and backward pass of a mixture take 0.26 to 0.67
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.mixture_of_experts import MixtureOfExperts, expert_outputs
+from t2t_lite.layers.mixture_of_experts import expert_outputs
 from t2t_lite.ops.outer_graph import OuterGraph
-from t2t_lite.ops.replaced import replaced
 
 
-def experts_one_by_one(model: Any, outer: OuterGraph | None = None) -> contextlib.AbstractContextManager[None]:
-    """Gives the mixtures of a model a function for graphs without XLA.
-
-    Args:
-        outer: graph of a search, whose steps share each expert's cast matrices; None: each call casts them.
-    """
-
-    def matrices(kernels: Any, dtype: Any) -> list[Any]:
-        return tf.unstack(tf.cast(tf.convert_to_tensor(kernels), dtype))
-
-    return _mixtures(model, _outputs, matrices, outer)
+def experts_one_by_one(rows: Any, experts: Any, *kernels: Any) -> Any:
+    """As `layers.mixture_of_experts.expert_outputs`, for graphs without XLA."""
+    return _outputs(rows, experts, *(_apart(each, rows.dtype) for each in kernels))
 
 
-def experts_in_blocks(model: Any, outer: OuterGraph) -> contextlib.AbstractContextManager[None]:
-    """Lets the steps of a search for XLA share the cast matrices of experts; their function stays the same.
+def experts_of_search(outer: OuterGraph, *, jit: bool) -> Callable[..., Any]:
+    """Returns such a function for the steps of a search, which share each expert's cast matrices.
 
     Args:
         outer: graph of the search.
+        jit: the graph is for XLA.
     """
-    return _mixtures(model, expert_outputs, lambda kernels, dtype: tf.cast(tf.convert_to_tensor(kernels), dtype), outer)
+    function, cast = (expert_outputs, _cast) if jit else (_outputs, _apart)
+
+    def of_search(rows: Any, experts: Any, *kernels: Any) -> Any:
+        def made() -> list[Any]:
+            return [cast(each, rows.dtype) for each in kernels]
+
+        return function(rows, experts, *outer.once((rows.dtype, *map(id, kernels)), made))
+
+    return of_search
 
 
-@contextlib.contextmanager
-def _mixtures(
-    model: Any, function: Callable[..., Any], matrices: Callable[[Any, Any], Any], outer: OuterGraph | None
-) -> Iterator[None]:
-    """Gives the mixtures of a model a `function`, in place of `expert_outputs`.
+def _cast(kernels: Any, dtype: Any) -> Any:
+    return tf.cast(tf.convert_to_tensor(kernels), dtype)
 
-    Args:
-        matrices: makes of a mixture's kernels and a dtype what the function takes in their place; once, with `outer`.
-    """
 
-    def of_layer(layer: Any) -> Callable[..., Any]:
-        def expert_outputs(rows: Any, experts: Any, *kernels: Any) -> Any:
-            def made() -> list[Any]:
-                return [matrices(each, rows.dtype) for each in kernels]
-
-            return function(rows, experts, *(outer.once((rows.dtype, layer), made) if outer else made()))
-
-        return expert_outputs
-
-    mixtures = [layer for layer in model._flatten_layers() if type(layer) is MixtureOfExperts]
-    with replaced({layer: {"function": of_layer(layer)} for layer in mixtures}):
-        yield
+def _apart(kernels: Any, dtype: Any) -> list[Any]:
+    """[n, ...] -> n of [...]."""
+    return tf.unstack(_cast(kernels, dtype))
 
 
 def _outputs(rows: Any, experts: Any, matrices_1: list[Any], matrices_2: list[Any]) -> Any:

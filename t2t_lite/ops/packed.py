@@ -16,7 +16,7 @@ from t2t_lite.ops.outer_graph import OuterGraph
 
 
 class VariableMatrix(Matrix):
-    """A variable's value, which can also be used as an array.
+    """A variable's value.
 
     Args:
         weight: a variable.
@@ -26,11 +26,7 @@ class VariableMatrix(Matrix):
 
     def __init__(self, weight: Any, axes: str, outer: OuterGraph) -> None:
         self.weight, self.axes, self.outer = weight, axes, outer
-        self.shape, self.dtype = weight.shape, weight.dtype
         self.outputs = weight.shape[axes.index("O")]
-
-    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
-        return tf.convert_to_tensor(self.weight, dtype, name)
 
     def take(self, ids: Any) -> Any:
         return tf.gather(tf.convert_to_tensor(self.weight), ids)

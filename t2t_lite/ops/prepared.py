@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from t2t_lite.layers.functions import use
 from t2t_lite.layers.matrix import Matrix, matrices_of
-from t2t_lite.ops.experts import experts_in_blocks, experts_one_by_one
+from t2t_lite.layers.mixture_of_experts import expert_outputs
+from t2t_lite.ops.experts import experts_of_search
 from t2t_lite.ops.int8 import Int8Matrix
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix
-from t2t_lite.ops.replaced import replaced
 
 
-@contextlib.contextmanager
-def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> Iterator[None]:
-    """Puts prepared matrices into all layers that declare them, and takes them out again.
+def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> contextlib.AbstractContextManager[None]:
+    """Returns a context in which prepared matrices stand for all weights that layers declare.
 
-    A `PackedMatrix` or a `PrepackedMatrix` replaces each variable. An int8 matrix is replaced by one that keeps what
-    oneDNN makes of it. Arrays are made when a layer first needs them, but in the graph in which this function is
-    called, so only once for all rounds of a loop inside. Mixtures of experts get a function of their own.
+    A `PackedMatrix` or a `PrepackedMatrix` stands for each variable. An int8 matrix has one that keeps what oneDNN
+    makes of it. Arrays are made when a layer first needs them, but in the graph in which this function is called, so
+    only once for all rounds of a loop inside. Mixtures of experts get a function of their own.
 
     Args:
         model: a Keras model; see `layers.matrix` for what its layers declare.
@@ -33,17 +32,15 @@ def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> 
     """
     outer = OuterGraph()
 
-    def prepared(layer: Any, name: str, axes: str) -> Matrix:
-        weight = getattr(layer, name)
+    def prepared(weight: Any, axes: str) -> Matrix:
         if isinstance(weight, Int8Matrix):
             return weight.for_steps(outer)
         return (PrepackedMatrix if prepack else PackedMatrix)(weight, axes, outer)
 
-    new: dict[Any, dict[str, Any]] = {}
-    for layer, name, axes in matrices_of(dict.fromkeys(model._flatten_layers())):
-        new.setdefault(layer, {})[name] = prepared(layer, name, axes)
-    with replaced(new), (experts_in_blocks if jit else experts_one_by_one)(model, outer):
-        yield
+    declared = matrices_of(dict.fromkeys(model._flatten_layers()))
+    weights = ((getattr(layer, name), axes) for layer, name, axes in declared)
+    matrices = [(weight, prepared(weight, axes)) for weight, axes in weights]
+    return use([*matrices, (expert_outputs, experts_of_search(outer, jit=jit))])
 
 
 def weights_read_once(model: Any) -> keras.StatelessScope:

@@ -21,7 +21,6 @@ from t2t_lite.metrics.evalb_report import TreeScore
 from t2t_lite.metrics.score import CorpusMetric, Score, scored
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
-from t2t_lite.ops.experts import experts_one_by_one
 from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.progress import Progress
@@ -111,14 +110,13 @@ class Evaluator:
 
         def sums(source: Any, target: Any) -> tuple[Any, Any]:
             batch = {"source": source, "target": target}
-            with experts_one_by_one(model):
-                logits = model(batch)
-                best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-                right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
-                if by_logits:
-                    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-                    return tf.reduce_sum(tf.where(target > 0, loss, 0.0)), right
-                return batch_loss(model, batch, 1.0, 0.0), right
+            logits = model(batch)
+            best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+            right = tf.math.count_nonzero(tf.equal(best, target) & (target > 0))
+            if by_logits:
+                loss = tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
+                return tf.reduce_sum(tf.where(target > 0, loss, 0.0)), right
+            return batch_loss(model, batch, 1.0, 0.0), right
 
         signature = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._sums = graph(sums, input_signature=signature)

@@ -10,9 +10,11 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.errors import UsageError
+from t2t_lite.layers.functions import use
+from t2t_lite.layers.layer_norm import layer_norm
 from t2t_lite.ops.batch_shards import batch_shards
-from t2t_lite.ops.experts import experts_one_by_one
-from t2t_lite.ops.layer_norm import gradients_by_hand
+from t2t_lite.ops.graph import PLAIN
+from t2t_lite.ops.layer_norm import layer_norm_with_gradients
 from t2t_lite.training.loss import added, batch_loss_and_sums, output_arrays
 
 
@@ -51,7 +53,8 @@ def loss_and_gradients(
     # whose recomputed parts have gradients for variables only.
     once = not model.remat
     scope = keras.StatelessScope(list(zip(weights, read, strict=True))) if once else contextlib.nullcontext()
-    with gradients_by_hand(model), contextlib.nullcontext() if jit else experts_one_by_one(model):
+    # A replica's thread has an empty table.
+    with use([(layer_norm, layer_norm_with_gradients), *([] if jit else PLAIN)]):
         with tf.GradientTape() as tape, scope:
             for array in (*read, *apart):
                 tape.watch(array)

@@ -1,6 +1,8 @@
-"""Threads that use one model: while one traces it or looks at its attention, the others wait."""
+"""Threads that use one model: while one traces it or looks at its attention, others do, too."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,13 +16,11 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.samplers.base import make_sampler
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
-from tests.two_threads import Second, SpyLock
 
 pytestmark = pytest.mark.commit
 
 HPARAMS = TransformerHParams(num_layers=1, d_model=16, d_ff=24, num_heads=2, beam_size=2, extra_length=3)
 LINE = "a line of words"
-LOCKED = ("ops.replaced", "decoding.beam_search", "decoding.sampling", "decoding.score", "insights.sentence")
 
 Values = list[float]
 Action = Callable[[Translator], Values]
@@ -61,7 +61,7 @@ def alone(make: Callable[[], Translator]) -> dict[Action, Values]:
 @pytest.mark.parametrize(
     ("first", "method", "second"),
     [
-        # is_full: first called where the prepared weights are in the layers.
+        # is_full: first called where prepared matrices stand for the weights.
         (_search, "is_full", _search),
         (_search, "is_full", _score),
         (_sample, "is_full", _attention),
@@ -69,7 +69,7 @@ def alone(make: Callable[[], Translator]) -> dict[Action, Values]:
         (_attention, "encode", _attention),
     ],
 )
-def test_a_thread_waits_for_another_that_is_within_a_model(
+def test_a_thread_goes_through_a_model_while_another_is_within_it(
     make: Callable[[], Translator],
     alone: dict[Action, Values],
     first: Action,
@@ -77,11 +77,17 @@ def test_a_thread_waits_for_another_that_is_within_a_model(
     second: Action,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lock = SpyLock()
-    for module in LOCKED:
-        monkeypatch.setattr(f"t2t_lite.{module}.LOCK", lock, raising=False)
-    other = make()
-    later = Second(monkeypatch, Transformer, method, lock, lambda: second(other))
+    other, plain = make(), getattr(Transformer, method)
+    others: list[Values] = []
+
+    def held(*args: Any, **kwargs: Any) -> Any:
+        if not others:
+            others.append([])  # so that the second thread is not held
+            with ThreadPoolExecutor(1) as pool:
+                others.append(pool.submit(second, other).result(120))
+        return plain(*args, **kwargs)
+
+    monkeypatch.setattr(Transformer, method, held)
     found = first(make())
-    np.testing.assert_allclose(later.result(), alone[second], rtol=1e-4)
+    np.testing.assert_allclose(others[1], alone[second], rtol=1e-4)
     np.testing.assert_allclose(found, alone[first], rtol=1e-4)

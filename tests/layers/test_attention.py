@@ -5,6 +5,7 @@ import pytest
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.masks import ILLEGAL
+from t2t_lite.layers.recording import record
 from tests import reference
 from tests.plain_cache import PlainCache
 
@@ -120,9 +121,8 @@ def test_relative_positions_and_biases_equal_their_equations(reach: int) -> None
     bias = np.where(allowed, 0, ILLEGAL).astype("float32")[None, None]
     wanted = reference.multi_head(x, x, *matrices, H, allowed[None], biases, relative)
     reference.assert_close(layer(x, bias=bias), wanted, 1e-5)
-    seen: list[np.ndarray] = []
-    layer.watch = lambda weights: seen.append(np.asarray(weights))
-    reference.assert_close(layer(x, bias=bias), wanted, 1e-5)
+    with record([layer]) as seen:
+        reference.assert_close(layer(x, bias=bias), wanted, 1e-5)
     assert seen[0].shape == (B, H, T, T)
 
 
@@ -170,10 +170,9 @@ def test_other_scores_equal_their_equations(score: str) -> None:
     wanted = np.concatenate(heads, -1) @ weights["output"]
     bias = np.where(allowed, 0, ILLEGAL).astype("float32")[:, None]
     reference.assert_close(layer(x, memory, bias=bias), wanted, 1e-5)
-    seen: list[np.ndarray] = []
-    layer.watch = lambda shares: seen.append(np.asarray(shares))
-    reference.assert_close(layer(x, memory, bias=bias), wanted, 1e-5)
-    np.testing.assert_allclose(seen[0].sum(-1), 1, atol=1e-6)
+    with record([layer]) as seen:
+        reference.assert_close(layer(x, memory, bias=bias), wanted, 1e-5)
+    np.testing.assert_allclose(np.asarray(seen[0]).sum(-1), 1, atol=1e-6)
 
 
 @pytest.mark.commit
@@ -195,8 +194,7 @@ def test_scaling_undoes_what_a_large_d_k_does_to_the_softmax() -> None:
         for matrix in (layer.query, layer.key):
             matrix.assign(np.eye(64, dtype="float32"))  # queries and keys of unit variance
         key = np.random.default_rng(3).standard_normal((1, 64, 64)).astype("float32")
-        shares: list[np.ndarray] = []
-        layer.watch = lambda weights, shares=shares: shares.append(np.asarray(weights))
-        layer(x, key)
-        largest[score] = float(shares[0].max(-1).mean())
+        with record([layer]) as shares:
+            layer(x, key)
+        largest[score] = float(np.asarray(shares[0]).max(-1).mean())
     assert largest["scaled"] < 0.2 < 0.8 < largest["dot"]

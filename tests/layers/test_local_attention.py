@@ -10,6 +10,7 @@ import tensorflow as tf
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.local_attention import Window, local_attention
+from t2t_lite.layers.recording import record
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 from tests import reference
 
@@ -156,11 +157,10 @@ def test_multi_head_attention_with_a_window(dtype: str, relative: float) -> None
     got = layer(x, x, bias=Window(r, True, segments))
     assert got.dtype == x.dtype
     reference.assert_close(np.float32(got) * real, wanted, relative)
-    # Attention maps show the weights of all pairs of positions, so a watcher gets the whole matrix.
-    seen: list[Any] = []
-    layer.watch = seen.append
-    watched = layer(x, x, bias=Window(r, True, segments))
-    reference.assert_close(np.float32(watched) * real, wanted, relative)
+    # Attention maps show the weights of all pairs of positions, so the whole matrix is recorded.
+    with record([layer]) as seen:
+        recorded = layer(x, x, bias=Window(r, True, segments))
+    reference.assert_close(np.float32(recorded) * real, wanted, relative)
     (weights,) = seen
     assert weights.shape == (B, H, n, n)
     assert (np.float32(weights)[~np.broadcast_to((allowed | ~real)[:, None], weights.shape)] == 0).all()

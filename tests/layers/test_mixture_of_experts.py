@@ -1,28 +1,21 @@
 """Mixtures of experts against NumPy: no position is dropped, and the form without XLA gives the same."""
 
-import contextlib
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.layers.functions import use
 from t2t_lite.layers.mixture_of_experts import BLOCKS, MixtureOfExperts, blocks
 from t2t_lite.layers.noisy_top_k import cv_squared, standard_normal
-from t2t_lite.models.watching import watched
-from t2t_lite.ops.experts import experts_one_by_one
+from t2t_lite.layers.recording import record
+from t2t_lite.ops.graph import PLAIN
 from tests import moe_reference, reference
 
 D, F, N, K = 5, 7, 4, 2
 RNG = np.random.default_rng(1)
 SEED = np.array([3, -4, 0], "int32")
-
-
-class _Model:
-    """Stands for a model: an object that has layers."""
-
-    def __init__(self, layer: MixtureOfExperts) -> None:
-        self._flatten_layers = lambda: [layer]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +50,7 @@ def _gradients(layer: MixtureOfExperts, x: Any, one_by_one: bool, jit: bool = Fa
 
     if not one_by_one:
         return [value.numpy() for value in run(tf.constant(x))]
-    with experts_one_by_one(_Model(layer)):
+    with use(PLAIN):
         return [value.numpy() for value in run(tf.constant(x))]
 
 
@@ -78,7 +71,7 @@ def _kept_bytes(layer: MixtureOfExperts, x: Any, in_blocks: bool) -> int:
 
     @tf.function(autograph=False)
     def run(x: Any) -> Any:
-        with tf.GradientTape() as tape, watched([layer]) as seen:
+        with tf.GradientTape() as tape, record([layer]) as seen:
             tape.watch(x)
             y = layer(x, seed=tf.constant(SEED))
             sums = [tf.reduce_sum(values, (0, 1)) for values in (seen[0].shares, seen[0].load)]
@@ -93,7 +86,7 @@ def _kept_bytes(layer: MixtureOfExperts, x: Any, in_blocks: bool) -> int:
                         kept[given.ref()] = given
         return sum(tf.size(value) * value.dtype.size for value in kept.values())
 
-    with contextlib.nullcontext() if in_blocks else experts_one_by_one(_Model(layer)):
+    with use(() if in_blocks else PLAIN):
         return int(run(tf.constant(x, layer.compute_dtype)))
 
 

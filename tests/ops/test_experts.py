@@ -14,8 +14,10 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.export.export_folder import SIGNATURES
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.insights.sentence import attend
-from t2t_lite.layers.mixture_of_experts import MixtureOfExperts, expert_outputs
+from t2t_lite.layers import mixture_of_experts
+from t2t_lite.layers.mixture_of_experts import blocks
 from t2t_lite.metrics import names
+from t2t_lite.ops.graph import graph
 from t2t_lite.runs.run_dir import make_model
 from t2t_lite.samplers.base import make_sampler
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -38,19 +40,19 @@ def translator(request: Any) -> Translator:
 
 @pytest.fixture
 def in_blocks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The rows of each call of the form for XLA."""
+    """The experts of each call of the form for XLA."""
     calls: list[Any] = []
 
-    def spy(rows: Any, *others: Any) -> Any:
-        calls.append(rows)
-        return expert_outputs(rows, *others)
+    def spy(experts: Any, n: int) -> Any:
+        calls.append(experts)
+        return blocks(experts, n)
 
-    monkeypatch.setattr(MixtureOfExperts, "function", staticmethod(spy))
+    monkeypatch.setattr(mixture_of_experts, "blocks", spy)
     return calls
 
 
-def _traced(function: Any, *signature: Any) -> None:
-    tf.function(function, autograph=False).get_concrete_function(*signature)
+def _traced(function: Any, *signature: Any, jit: bool = False) -> None:
+    graph(function, jit_compile=jit).get_concrete_function(*signature)
 
 
 def test_a_beam_search_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
@@ -95,5 +97,5 @@ def test_training_computes_them_in_blocks_with_xla_alone(
         how: Any = {"groups": 1, "shards": 1, "jit": jit}
         return loss_and_gradients(translator.model, batch, seed, 9.0, (0.1, "all"), **how)[1]
 
-    _traced(gradients, IDS, IDS)
+    _traced(gradients, IDS, IDS, jit=jit)
     assert bool(in_blocks) is jit

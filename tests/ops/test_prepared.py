@@ -1,5 +1,6 @@
 """Weights prepared for a search: products against NumPy's, a search with them against the slow definition."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.functions import current
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
@@ -136,24 +138,21 @@ def test_experts_are_cast_and_taken_apart_outside_of_a_loop_and_once(precision: 
     assert [node.op for node in graph.node].count("Unpack") == 2
 
 
-def test_matrices_are_put_back_whatever_happens() -> None:
+def test_matrices_stand_for_weights_in_one_thread_until_the_search_ends_or_fails() -> None:
     model = _model()
-    paths = [w.path for w in model.weights]
 
-    def matrices() -> list[Any]:
-        return [getattr(layer, name) for layer, name, _ in matrices_of(model._flatten_layers())]
+    def prepared() -> set[bool]:
+        weights = (getattr(layer, name) for layer, name, _ in matrices_of(model._flatten_layers()))
+        return {isinstance(current(weight), Matrix) for weight in weights}
 
     def fail() -> None:
-        with prepare_weights(model):
-            assert all(isinstance(matrix, Matrix) for matrix in matrices())
-            assert [w.path for w in model.weights] == paths
+        with prepare_weights(model), ThreadPoolExecutor(1) as other:
+            assert (prepared(), other.submit(prepared).result()) == ({True}, {False})
             raise UsageError("wrong")
 
-    before = matrices()
     with pytest.raises(UsageError, match="wrong"):
         fail()
-    assert [id(matrix) for matrix in matrices()] == [id(matrix) for matrix in before]
-    assert [w.path for w in model.weights] == paths
+    assert prepared() == {False}
 
 
 def _rnn(seed: int = 4, **changes: Any) -> Rnn:
