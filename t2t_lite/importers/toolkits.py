@@ -2,17 +2,118 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, opennmt_vocabulary, t2t_vocabulary, tensor2tensor, tf1_checkpoint
+from t2t_lite.importers import opennmt, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt import is_opennmt
 from t2t_lite.importers.t2t_variables import is_tensor2tensor, shown
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
-from t2t_lite.importers.vocabularies import ImportedVocabulary, OpenNmtVocabulary
+from t2t_lite.importers.vocabularies import SPECIAL, ImportedVocabulary, OpenNmtVocabulary
+from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+
+
+def fit_t2t(
+    imported: Imported, source: ImportedVocabulary, target: ImportedVocabulary
+) -> tuple[ImportedVocabulary, ImportedVocabulary]:
+    """Returns the vocabularies with as many ids as the model's embeddings have rows; one object stays one.
+
+    The model may have more rows than there are pieces: tensor2tensor rounds up to a multiple of its hparam
+    vocab_divisor.
+
+    Raises:
+        UsageError: the vocabularies do not belong to the model.
+    """
+    rows = imported.description.source_vocab_size, imported.description.target_vocab_size
+    divisor = imported.hparams.get("vocab_divisor") or 1
+    if not isinstance(divisor, int) or divisor < 1:
+        raise DataError(f"vocab_divisor={divisor!r} is no number to round up to.")
+    if source is target and rows[0] != rows[1]:
+        raise UsageError(
+            f"The model has {rows[0]:,} pieces on the source side and {rows[1]:,} on the target side: a vocabulary for "
+            f"each. Give --vocabulary=FILE and --target_vocabulary=FILE. (The one that is given has {source.size:,}.)"
+        )
+    padded = [_padded(*side, divisor) for side in zip(("source", "target"), (source, target), rows, strict=True)]
+    return padded[0], (padded[0] if source is target else padded[1])
+
+
+def _padded(side: str, vocabulary: ImportedVocabulary, rows: int, divisor: int) -> ImportedVocabulary:
+    if -(-vocabulary.size // divisor) * divisor != rows:
+        rounded = f", rounded up to a multiple of vocab_divisor={divisor}," if divisor > 1 else ""
+        raise UsageError(
+            f"The vocabulary of the {side} has {vocabulary.size:,} pieces{rounded} and the model's {side} embedding "
+            f"{rows:,} rows: it is the vocabulary of another model. That of this one is the file that lay in its "
+            "--data_dir, vocab.PROBLEM.SIZE[.subwords]; the number in its name is not its size."
+        )
+    return vocabulary if vocabulary.size == rows else vocabulary.padded(rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+    """The vocabulary of a side, and the row in OpenNMT-tf's tables of each id here."""
+
+    vocabulary: AnyVocabulary
+    rows: tuple[int, ...]
+
+
+def side(vocabulary: OpenNmtVocabulary, sentencepiece: str = "") -> Side:
+    """Returns the vocabulary, or the SentencePiece model whose pieces it lists.
+
+    Args:
+        sentencepiece: the model's file if the tokens are its pieces; "" if there is no such model.
+
+    Raises:
+        DataError: the model has other pieces.
+    """
+    padding, start, end, *words = range(vocabulary.size - 1)
+    unknown = vocabulary.size - 1
+    if not sentencepiece:
+        return Side(vocabulary, (padding, end, start, *words, unknown))
+    tokens = vocabulary.tokens[len(SPECIAL) :]
+    found = sentencepiece_model.with_order(sentencepiece, tokens, SPECIAL[1])
+    return Side(found, (padding, end, unknown, *words, start))
+
+
+def fit_opennmt(imported: Imported, source: Side, target: Side) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
+    """Returns the model with its rows in the order of the ids here, and the vocabularies.
+
+    If both sides have one vocabulary, but only the softmax shares the target's table, the vocabulary is copied: a run
+    with one vocabulary shares all tables.
+
+    Raises:
+        UsageError: the vocabularies do not belong to the model.
+    """
+    described = imported.description
+    for name, given, rows in (
+        ("source", source, described.source_vocab_size),
+        ("target", target, described.target_vocab_size),
+    ):
+        if len(given.rows) != rows:
+            raise UsageError(
+                f"The vocabulary of the {name} has {len(given.rows):,} tokens with <unk>, and the model's {name} "
+                f"embedding {rows:,} rows: it is the vocabulary of another model. Give the file that {name}_vocabulary "
+                "of its data configuration names, and --target_vocabulary where each side has its own."
+            )
+    if described.shared and source.rows != target.rows:
+        raise UsageError("The model has one table for both sides, and the two vocabularies differ in their kind.")
+    by_path = {
+        "transformer/source_embedding/table": source,
+        "transformer/target_embedding/table": target,
+        "transformer/softmax/table": target,
+        "transformer/output_bias": target,
+    }
+    weights = {
+        path: array[list(by_path[path].rows)] if path in by_path else array for path, array in imported.weights.items()
+    }
+    vocabularies = source.vocabulary, target.vocabulary
+    if source.vocabulary is target.vocabulary and described.share_embeddings and not described.shared:
+        vocabularies = source.vocabulary, copy.copy(target.vocabulary)
+    return dataclasses.replace(imported, weights=weights), vocabularies
 
 
 def read(
@@ -52,16 +153,16 @@ def read(
             raise UsageError("--sentencepiece goes with a checkpoint of OpenNMT-tf; this one is of tensor2tensor.")
         imported = tensor2tensor.read(paths, **settings)
         source, target = vocabularies[0], vocabularies[-1]
-        return imported, t2t_vocabulary.fitting(imported, source, source if _same(source, target) else target)
+        return imported, fit_t2t(imported, source, source if _same(source, target) else target)
     if sentencepiece and len(sentencepiece) != len(vocabularies):
         raise UsageError(
             f"--sentencepiece names {len(sentencepiece)} models for {len(vocabularies)} vocabularies; each needs one."
         )
     imported = opennmt.read(paths, **settings)
     models = sentencepiece or ["" for _ in vocabularies]
-    sides = [opennmt_vocabulary.side(*pair) for pair in zip(of_opennmt, models, strict=True)]
+    sides = [side(*pair) for pair in zip(of_opennmt, models, strict=True)]
     one = _same(sides[0].vocabulary, sides[-1].vocabulary)
-    return opennmt_vocabulary.fitting(imported, sides[0], sides[0 if one else -1])
+    return fit_opennmt(imported, sides[0], sides[0 if one else -1])
 
 
 def _of_neither(prefix: str, names: set[str], with_vocabulary: bool) -> DataError:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from t2t_lite.data.vocabulary_files import load
 from t2t_lite.errors import DataError
 from t2t_lite.export.text_ops import GraphText
-from t2t_lite.importers import opennmt_vocabulary
+from t2t_lite.importers import toolkits
 from t2t_lite.importers.vocabularies import OpenNmtVocabulary
 from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.vocabulary import Vocabulary
@@ -25,7 +25,7 @@ def test_tokens_and_special_ids(tmp_path: Path) -> None:
     assert vocabulary.pieces(range(7)) == ["<blank>", "</s>", "<s>", "a", "\u2581b", "<unk>", "ID_6"]
     assert vocabulary.encode(" a  \u2581b c <s> a\u2028") == [3, 4, 5, 5, 5]
     assert vocabulary.decode([0, 3, 5, 1, 4]) == "a <unk>"
-    assert opennmt_vocabulary.side(vocabulary).rows == (0, 2, 1, 3, 4, 5)
+    assert toolkits.side(vocabulary).rows == (0, 2, 1, 3, 4, 5)
 
 
 def test_shown_as_sentencepiece_names_its_pieces() -> None:
@@ -70,7 +70,7 @@ def test_pieces_of_a_sentencepiece_model(trained: Vocabulary, tmp_path: Path) ->
     trained.save(tmp_path / "sp.model")
     pieces = trained.pieces(range(3, trained.size))[::-1]
     listed = OpenNmtVocabulary("".join(f"{piece}\n" for piece in ("<blank>", "<s>", "</s>", *pieces)).encode())
-    side = opennmt_vocabulary.side(listed, str(tmp_path / "sp.model"))
+    side = toolkits.side(listed, str(tmp_path / "sp.model"))
     ours, there = side.vocabulary, ["<blank>", "<s>", "</s>", *pieces, "<unk>"]
     for text in ("the cats were there", "a z\u00e4 cat <s>"):
         assert ours.pieces(ours.encode(text)) == trained.pieces(trained.encode(text))

@@ -18,7 +18,6 @@ from t2t_lite.importers import (
     report,
     run_folder,
     t2t_slots,
-    t2t_vocabulary,
     tensor2tensor,
     toolkits,
     vocabulary_kinds,
@@ -122,10 +121,10 @@ def _imported(rows: tuple[int, int], hparams: dict[str, Any], tmp_path: Path) ->
 def test_vocabularies_that_fit(tmp_path: Path) -> None:
     subwords = SubwordVocabulary(file_of(PIECES))
     imported = _imported((subwords.size,) * 2, {}, tmp_path)
-    assert t2t_vocabulary.fitting(imported, subwords, subwords) == (subwords, subwords)
+    assert toolkits.fit_t2t(imported, subwords, subwords) == (subwords, subwords)
     other = ByteVocabulary()
     imported = _imported((subwords.size, other.size), {}, tmp_path)
-    assert t2t_vocabulary.fitting(imported, subwords, other) == (subwords, other)
+    assert toolkits.fit_t2t(imported, subwords, other) == (subwords, other)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +132,7 @@ def test_vocabularies_that_fit(tmp_path: Path) -> None:
 )
 def test_a_model_with_more_ids_than_pieces(vocabulary: ImportedVocabulary, tmp_path: Path) -> None:
     rows = -(-vocabulary.size // 64) * 64
-    source, target = t2t_vocabulary.fitting(
-        _imported((rows, rows), {"vocab_divisor": 64}, tmp_path), vocabulary, vocabulary
-    )
+    source, target = toolkits.fit_t2t(_imported((rows, rows), {"vocab_divisor": 64}, tmp_path), vocabulary, vocabulary)
     assert source is target
     assert source.size == rows
     assert source.pieces(range(vocabulary.size)) == vocabulary.pieces(range(vocabulary.size))
@@ -157,7 +154,7 @@ def test_vocabularies_that_do_not_fit(
 ) -> None:
     vocabulary = ByteVocabulary()
     with pytest.raises(UsageError, match=match):
-        t2t_vocabulary.fitting(_imported(rows, hparams, tmp_path), vocabulary, vocabulary)
+        toolkits.fit_t2t(_imported(rows, hparams, tmp_path), vocabulary, vocabulary)
 
 
 def test_the_kind_of_a_file_is_seen(tmp_path: Path) -> None:
@@ -192,7 +189,7 @@ def test_a_run_that_is_opened_gives_tensor2tensors_logits(
     imported = tensor2tensor.read([folder], target_space_id=made["target_space_id"])
     sizes = [made[f"{side}_vocab_size"] for side in ("source", "target")]
     source = _tokens(sizes[0])
-    vocabularies = t2t_vocabulary.fitting(imported, source, source if sizes[0] == sizes[1] else _tokens(sizes[1]))
+    vocabularies = toolkits.fit_t2t(imported, source, source if sizes[0] == sizes[1] else _tokens(sizes[1]))
     run_folder.write(
         tmp_path / "run", run_folder.Import(imported, run_folder.recipe(imported, {}), vocabularies, (), {}, {})
     )
