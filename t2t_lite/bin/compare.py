@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.bin import cli, output, problem_flags
+from t2t_lite.bin import cli, flags, output
 from t2t_lite.compare.sets import CompareRequest, Entry, read_entries
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.files import check_tensorflow_folder
@@ -65,7 +65,7 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--seeds", type=cli.positive, default=1, metavar="N", help="runs of each set: their mean and spread are shown"
     )
-    problem_flags.add_problem_flags(parser, required=False)
+    flags.add_problem_flags(parser, required=False)
     return parser
 
 
@@ -99,7 +99,7 @@ def compare_request(args: argparse.Namespace) -> CompareRequest:
     return CompareRequest(
         output_dir=args.output_dir,
         entries=tuple(args.sets),
-        data=problem_flags.data_request(args),
+        data=flags.data_request(args),
         changes=tuple(args.hparams or ()),
         **{name: getattr(args, name) for name in ("train_flops", "train_minutes", "train_steps", "seed", "seeds")},
     )

@@ -1,4 +1,10 @@
-"""The process of a training of t2t-lite-compare: runs the trainer, then writes its own peak memory to a pipe."""
+"""Processes of t2t-lite-compare: a training run that reports its peak memory, and one whose speed is measured.
+
+    python -m t2t_lite.bin.compare_training REQUEST [PIPE]
+
+REQUEST is a StartRequest in JSON. With PIPE, the descriptor of a pipe, the process writes its peak memory there, and
+saves and ends when the command is gone. Without, it ends at once then: nothing of it is needed.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +31,23 @@ def peak_mib() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
 
 
-def _stop_with_the_command() -> None:
-    """Makes the training save and end when the command that has started it is gone, even if that was killed."""
+def end_with_the_command(save: bool) -> None:
+    """Ends this process when the command that has started it is gone, even if that was killed.
+
+    Args:
+        save: let the training run save before.
+    """
     os.read(0, 1)  # returns when the other end of the pipe is closed
+    if not save:
+        os._exit(1)
     os.kill(os.getpid(), stop_signal())
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_stop_with_the_command, daemon=True).start()
-    request = StartRequest.from_dict(json.loads(sys.argv[2]))
+    pipe = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    threading.Thread(target=end_with_the_command, args=(pipe is not None,), daemon=True).start()
+    request = StartRequest.from_dict(json.loads(sys.argv[1]))
     exit_status = cli.run(lambda: trainer.run(request))
-    os.write(int(sys.argv[1]), b"%d\n" % peak_mib())
+    if pipe is not None:
+        os.write(pipe, b"%d\n" % peak_mib())
     sys.exit(exit_status)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.bin import cli, problem_flags, recipe_flags
+from t2t_lite.bin import cli, flags
 from t2t_lite.errors import UsageError
 from t2t_lite.files import check_folder
 from t2t_lite.progress import Progress
@@ -34,19 +34,19 @@ def make_parser() -> cli.Parser:
         description="Prepares a problem's data: trains the vocabulary, encodes the text. t2t-lite-trainer does this "
         "by itself; alone it is of use on another machine, or to look at the figures.",
     )
-    problem_flags.add_problem_flags(parser)
+    flags.add_problem_flags(parser)
     parser.add_argument(
         "--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU, 16 at most"
     )
     parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
-    recipe_flags.add_recipe_flags(parser, "of --describe: ")
+    flags.add_recipe_flags(parser, "of --describe: ")
     return parser
 
 
 def _run(args: argparse.Namespace) -> int:
-    request, recipe_request = problem_flags.data_request(args), recipe_flags.recipe_request(args)
+    request, recipe_request = flags.data_request(args), flags.recipe_request(args)
     problem = request.make_problem()
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
     check_folder("data_dir", args.data_dir)

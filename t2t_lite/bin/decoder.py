@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.bin import cli, line_source, output, sampler_flags
+from t2t_lite.bin import cli, flags, line_source, output
 from t2t_lite.bin.partial_output import PartialOutput, Stream
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import DataError, UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SEARCH = ("precision", *(name for name in cli.DECODE_FIELDS if name != "decode_batch_tokens"))
 # The flags for what is fixed in an exported model.
-_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", *_SEARCH, *sampler_flags.FLAGS)
+_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", *_SEARCH, *flags.SAMPLER_FLAGS)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -76,7 +76,7 @@ def make_parser() -> cli.Parser:
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
     )
-    sampler_flags.add_flags(parser)
+    flags.add_sampler_flags(parser)
     return parser
 
 
@@ -89,7 +89,7 @@ def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
     for flag in _RUN_FLAGS:
         if args.saved_model is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --output_dir: an exported model has its decoding built in, and no data")
-    sampler_flags.check_flags(parser, args)
+    flags.check_sampler_flags(parser, args)
     if args.resume and args.output is None:
         parser.error("--resume needs --output=FILE: standard output keeps nothing")
     for flag in ("resume", "shard"):
@@ -115,7 +115,7 @@ def _run(args: argparse.Namespace) -> int:
     request = None if args.saved_model else cli.open_request(args)
     if request is not None:
         request.check()
-    sampler_flags.check_name(args)
+    flags.check_sampler(args)
     if args.saved_model is not None:
         _check_export(args.saved_model)
     if args.output is not None:
@@ -133,7 +133,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
-    sampling = sampler_flags.sampling(args)  # before the run is opened, which takes long
+    sampling = flags.sampling(args)  # before the run is opened, which takes long
     translator, identity, search, split_lines = _open(args, request, sampling)
     nbest = args.nbest or 1
     if nbest > translator.beam_size:

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite import registry
-from t2t_lite.bin import eval_scores, eval_trees
+from t2t_lite.bin import eval_scores
 from t2t_lite.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def score_trees(args: argparse.Namespace) -> int:
 
     gold, test = (tree_lines(list(read_lines(path)), path) for path in (args.gold, args.test))
     check_words(gold, args.gold)
-    found = bracketing.evaluate(gold, test, eval_trees.parameters(args))
+    found = bracketing.evaluate(gold, test, eval_scores.tree_parameters(args))
     found.check_errors()
-    eval_trees.list_faults(found)
+    eval_scores.list_faults(found)
     eval_scores.print_trees(args, {}, found)
     return 0
 

@@ -1,15 +1,16 @@
-"""Output of the commands: checks of paths, atomic files, lines of translations."""
+"""Output of the commands: checks of paths, atomic files, lines of translations, streams that outlive their readers."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.errors import UsageError
@@ -18,6 +19,7 @@ from t2t_lite.files import check_folder, named, replace_file
 if TYPE_CHECKING:
     from t2t_lite.client import response
     from t2t_lite.decoding.translate import Hypothesis
+
 
 STANDARD_INPUT = 0  # its file descriptor
 
@@ -88,3 +90,55 @@ def rows(line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis]
     if args.nbest:
         return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
     return f"{texts[0]}\n"
+
+
+class LastingStream:
+    """A text stream that drops all text after a failed write, for example when its reader has gone.
+
+    Args:
+        stream: the stream to write to.
+        lost: printed on standard error after the first failed write; "" prints nothing.
+    """
+
+    def __init__(self, stream: TextIO, lost: str = "") -> None:
+        self._stream, self._lost = stream, lost
+
+    def write(self, text: str) -> int:
+        """Writes `text`, or drops it."""
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._drop(error)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flushes what was written, or drops it."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._drop(error)
+
+    def _drop(self, error: OSError) -> None:
+        # Sends the buffer and all later output to the null device: else Python's own flush at exit would fail, too.
+        with contextlib.suppress(OSError, ValueError):
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+        if self._lost:
+            print(f"{self._lost} ({error.strerror or error})", file=sys.stderr, flush=True)
+            self._lost = ""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def lasting_output(lost: str) -> Iterator[None]:
+    """Makes standard output and standard error such streams; prints `lost` if standard output is lost."""
+    out, err = LastingStream(sys.stdout, lost), LastingStream(sys.stderr)
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
+        try:
+            yield
+        finally:
+            out.flush()
+            err.flush()

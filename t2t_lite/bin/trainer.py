@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from t2t_lite.bin import cli, problem_flags, recipe_flags, show, streams
+from t2t_lite import recipe_text, registry
+from t2t_lite.bin import cli, completion, flags, output
 from t2t_lite.distributed.cluster import STRATEGIES
 from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import UsageError
+from t2t_lite.problem import check_vocab_size
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
-from t2t_lite.training.start import plan_start, train
+from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, train
 
 _OUTPUT_LOST = "The output cannot be written any more; the training goes on, and its figures are in metrics.jsonl."
 
@@ -19,7 +23,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    if not show.wanted(args) and args.output_dir is None:
+    if not wanted(args) and args.output_dir is None:
         parser.error("give --output_dir=DIR, where the run is written")
     return cli.run(lambda: _run(args))
 
@@ -27,12 +31,12 @@ def main(argv: list[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     cli.trust_run(args)
     request = start_request(args)
-    return show.show(args, request) if show.wanted(args) else run(request)
+    return show(args, request) if wanted(args) else run(request)
 
 
 def run(request: StartRequest) -> int:
     """Trains, prints the result and returns the exit status."""
-    with streams.lasting_output(_OUTPUT_LOST):
+    with output.lasting_output(_OUTPUT_LOST):
         try:
             result = train(plan_start(request))
         except Stopped as stopped:
@@ -52,7 +56,7 @@ def make_parser() -> cli.Parser:
     )
     parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, resumes the run in it")
     parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
-    recipe_flags.add_recipe_flags(parser)
+    flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
     _add_device_flags(parser)
     _add_start_flags(parser)
@@ -67,8 +71,8 @@ def make_parser() -> cli.Parser:
         "--num_workers", type=cli.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
     cli.add_trust_flag(parser)
-    show.add_show_flags(parser)
-    problem_flags.add_problem_flags(parser, required=False)
+    add_show_flags(parser)
+    flags.add_problem_flags(parser, required=False)
     return parser
 
 
@@ -127,8 +131,8 @@ def start_request(args: argparse.Namespace) -> StartRequest:
     """Returns what the flags ask for."""
     return StartRequest(
         output_dir=args.output_dir,
-        data=problem_flags.data_request(args),
-        recipe=recipe_flags.recipe_request(args),
+        data=flags.data_request(args),
+        recipe=flags.recipe_request(args),
         warm_start_from=args.warm_start_from,
         with_optimizer=args.with_optimizer,
         reset_optimizer=args.reset_optimizer,
@@ -138,6 +142,101 @@ def start_request(args: argparse.Namespace) -> StartRequest:
         join_timeout=args.join_timeout,
         skip_bad_batches=args.skip_bad_batches,
     )
+
+
+def add_show_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    parser.add_argument(
+        "--registry_help",
+        nargs="?",
+        const="all",
+        choices=("all", *registry.KINDS, "hparams"),
+        metavar="KIND",
+        help="print every registered name and stop, or those of one KIND: "
+        f"{', '.join(registry.KINDS)}; or hparams: every "
+        "field of a recipe by group, its default (of --hparams_set: its value), range and meaning",
+    )
+    parser.add_argument(
+        "--describe",
+        action="store_true",
+        help="print recipe, model, epochs, hours, batches, memory, disk, and stop. Prepares the data "
+        "first, if need be; with --vocab_size=N and without --output_dir it needs none",
+    )
+    parser.add_argument(
+        "--print_completion",
+        choices=completion.SHELLS,
+        help="print what makes this shell complete flags and names of all commands, and stop; needs "
+        "t2t-lite[completion]",
+    )
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether one of the flags is given."""
+    return bool(args.registry_help or args.describe or args.print_completion)
+
+
+def show(args: argparse.Namespace, request: StartRequest) -> int:
+    """Prints what the flags ask for and returns the exit status."""
+    if args.print_completion:
+        print(completion.shell_code(args.print_completion))
+        return 0
+    registry.load_plugins(request.data.usr_dir)
+    if args.registry_help:
+        print(_registry_help(args))
+    elif _has_data(request):
+        print(_describe_with_data(request))
+    else:
+        print(_describe(request))
+    return 0
+
+
+def _registry_help(args: argparse.Namespace) -> str:
+    if args.registry_help != "hparams":
+        return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
+    if args.hparams_set is None:
+        registry.HPARAMS.load()  # this also loads the models' groups
+        return recipe_text.help_of_all()
+    return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
+
+
+def _has_data(request: StartRequest) -> bool:
+    """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
+    if "vocab_size" not in request.data.options or request.data.data_dir is not None:
+        return True
+    if request.data.problem is None or request.output_dir is None:
+        return False
+    known, others = registry.options_of(registry.PROBLEMS.get(request.data.problem))
+    return "vocab_size" in known or others
+
+
+def _describe_with_data(request: StartRequest) -> str:
+    if request.output_dir is None and request.data.data_dir is None:
+        raise UsageError(
+            "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
+            "--vocab_size=N, to do without data."
+        )
+    from t2t_lite.runs.resume import read_folder
+
+    folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
+    spec = make_spec(request, folder)
+    check_beginning(request, spec.model, spec.hparams)
+    load_tensorflow()
+    from t2t_lite.training.describe import describe
+
+    return describe(spec, request.output_dir, devices_of(request), again=request.data.prepare_again)
+
+
+def _describe(request: StartRequest) -> str:
+    problem, vocab_size = request.data.problem, request.data.options["vocab_size"]
+    if request.recipe.named_set is None and problem is None:
+        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
+    check_vocab_size(vocab_size)
+    recipe = request.recipe.make("" if problem is None else registry.PROBLEMS.get(problem).default_hparams)
+    check_beginning(request, recipe.model, recipe.hparams)
+    load_tensorflow()
+    from t2t_lite.training.describe import describe_recipe
+
+    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, vocab_size, devices_of(request))
 
 
 if __name__ == "__main__":

@@ -156,7 +156,11 @@ def test_a_training_that_fails_shows_why_and_is_removed(tmp_path: Path) -> None:
 @pytest.mark.nightly
 def test_it_ends_with_the_command_however_that_ends() -> None:
     """Its updates would go on for days."""
-    command = [sys.executable, "-c", "from t2t_lite.bin import compare_speed as c; c.end_with_the_command()"]
+    command = [
+        sys.executable,
+        "-c",
+        "from t2t_lite.bin import compare_training as c; c.end_with_the_command(save=False)",
+    ]
     process = subprocess.Popen(command, stdin=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.close()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import sacrebleu
 
-from t2t_lite.bin import eval_flags, eval_scores
+from t2t_lite.bin import eval as eval_command
+from t2t_lite.bin import eval_scores
 from tests.bin.evaluated import HYPOTHESES, REFERENCES, evaluate, sgm, write
 
 
@@ -237,7 +238,7 @@ def test_neither_help_nor_files_load_tensorflow(tmp_path: Path, flags: list[str]
 def test_a_flag_changes_only_its_part_of_the_problems_bleu(
     metric: str, bleu_tokenize: str | None, flags: list[str], computed: str
 ) -> None:
-    args = eval_flags.make_parser().parse(["--output_dir=run", "--metric=bleu", *flags])
+    args = eval_command.make_parser().parse(["--output_dir=run", "--metric=bleu", *flags])
     [bleu] = eval_scores.text_metrics(args, metric, "en", bleu_tokenize)
     assert f"|{computed}|" in bleu.signature
 
@@ -301,7 +302,7 @@ def test_short_lines_are_scored_as_wholes(tmp_path: Path) -> None:
     ],
 )
 def test_the_scores_of_a_run_hold_its_dev_score(metric: str, names: list[str]) -> None:
-    args = eval_flags.make_parser().parse(["--output_dir=run"])
+    args = eval_command.make_parser().parse(["--output_dir=run"])
     scores = [each.score(REFERENCES, REFERENCES) for each in eval_scores.text_metrics(args, metric, "de", None, True)]
     assert [score.name for score in scores] == names
     assert "|eff:yes|" in scores[0].signature

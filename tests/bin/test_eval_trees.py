@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.bin import eval as command
-from t2t_lite.bin.eval_flags import make_parser
-from t2t_lite.bin.eval_trees import explain_faults
+from t2t_lite.bin.eval import make_parser
+from t2t_lite.bin.eval_scores import explain_faults
 from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.tag_table import TagCounts

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from t2t_lite import problem, registry
-from t2t_lite.bin.problem_flags import read_options
+from t2t_lite.bin.flags import read_options
 from t2t_lite.errors import UsageError
 from t2t_lite.option_values import problem_options
 from tests import commands

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.bin import recipe_flags
+from t2t_lite.bin.flags import add_recipe_flags, recipe_request
 from t2t_lite.errors import UsageError
 from t2t_lite.models.rnn_hparams import RnnHParams
 from tests.commands import call, with_defaults
@@ -17,10 +17,10 @@ from tests.commands import call, with_defaults
 
 def recipe(*flags: str) -> tuple[str, Any]:
     parser = argparse.ArgumentParser()
-    recipe_flags.add_recipe_flags(parser)
+    add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int)
     parser.add_argument("--model")
-    found = recipe_flags.recipe_request(parser.parse_args(flags)).make("tiny")
+    found = recipe_request(parser.parse_args(flags)).make("tiny")
     return found.hparams_set, found.hparams
 
 
@@ -64,11 +64,11 @@ def test_the_hparams_json_of_a_run_is_its_whole_recipe(tmp_path: Path) -> None:
 
 def test_the_model_is_the_flags_or_the_files_or_else_the_sets(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
-    recipe_flags.add_recipe_flags(parser)
+    add_recipe_flags(parser)
     parser.add_argument("--model")
 
     def model(*flags: str) -> str:
-        found = recipe_flags.recipe_request(parser.parse_args(flags)).make("rnn_tiny")
+        found = recipe_request(parser.parse_args(flags)).make("rnn_tiny")
         assert found.hparams.model == found.model
         return found.model
 

@@ -1,15 +1,23 @@
-"""The flags that name a problem and its data."""
+"""Flags of several commands, and the requests that they make: a problem and its data, a recipe, a sampler."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from t2t_lite import registry
 from t2t_lite.bin import cli
+from t2t_lite.config import read_overrides
 from t2t_lite.errors import UsageError
+from t2t_lite.groups import MOST_HYPOTHESES
+from t2t_lite.option_values import sampler_options
 from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
+from t2t_lite.runs.recipe_request import RecipeRequest
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.sampling import Sampling
 
 
 def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -180,3 +188,81 @@ def read_options(flag: str, texts: Iterable[str]) -> dict[str, Any]:
             raise UsageError(f"{flag}: {name} is given twice: {values[name]} and {value}.")
         values[name] = value
     return values
+
+
+def add_recipe_flags(parser: argparse.ArgumentParser, of: str = "") -> None:
+    """Adds the flags; their help starts with `of`."""
+    parser.add_argument("--hparams_set", metavar="NAME", help=f"{of}the recipe; default: the problem's own")
+    parser.add_argument(
+        "--hparams_file",
+        metavar="FILE",
+        help=f"{of}changes to the recipe in JSON: {{NAME: VALUE, ...}}, or a run's hparams.json, whose hparams set and "
+        "model then are the defaults",
+    )
+    parser.add_argument(
+        "--hparams",
+        action="append",
+        metavar="NAME=VALUE,...",
+        help=f"{of}changes to the recipe (after those of --hparams_file), such as dropout=0.2; may be given again",
+    )
+
+
+def recipe_request(args: argparse.Namespace) -> RecipeRequest:
+    """Returns what the flags of `add_recipe_flags`, --model and --train_steps ask for.
+
+    Raises:
+        UsageError: --hparams is not of the form name=value, or names a field twice.
+    """
+    overrides = read_overrides(",".join(args.hparams or []))
+    if (steps := getattr(args, "train_steps", None)) is not None:
+        overrides["train_steps"] = steps
+    model = getattr(args, "model", None)
+    return RecipeRequest(hparams_set=args.hparams_set, hparams_file=args.hparams_file, model=model, overrides=overrides)
+
+
+SAMPLER_FLAGS = ("sampler", "sampler_options", "seed")
+
+
+def add_sampler_flags(parser: cli.Parser) -> None:
+    group = parser.add_argument_group("sampling, instead of beam search")
+    group.add_argument("--sampler", metavar="NAME", help="random, top_k, nucleus or one of your own")
+    group.add_argument(
+        "--sampler_options",
+        metavar="NAME=VALUE,...",
+        action="append",
+        help="temperature (1) of all; top_k (10) of top_k; top_p (0.9) of nucleus",
+    )
+    group.add_argument("--seed", type=cli.positive, metavar="N", help="another seed draws other outputs; default: 1")
+
+
+def check_sampler_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Ends the program with status 2 if flags of a search and of sampling are mixed."""
+    for flag in SAMPLER_FLAGS[1:]:
+        if args.sampler is None and getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --sampler=NAME")
+    for flag in ("beam_size", "length_penalty"):
+        if args.sampler is not None and getattr(args, flag) is not None:
+            parser.error(f"--{flag} is of beam search, and does not go with --sampler (--nbest=N draws N samples)")
+    if args.sampler is not None and (args.nbest or 1) > MOST_HYPOTHESES:
+        parser.error(f"--nbest={args.nbest}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line")
+
+
+def check_sampler(args: argparse.Namespace) -> None:
+    """Raises UsageError if there is no such sampler; needs the plug-ins loaded, but not TensorFlow."""
+    if args.sampler is not None:
+        registry.SAMPLERS.check(args.sampler)
+
+
+def sampling(args: argparse.Namespace) -> Sampling | None:
+    """Returns the sampler that the flags name, or None without --sampler; imports TensorFlow.
+
+    Raises:
+        UsageError: the sampler has no such option, or does not take its value.
+    """
+    if args.sampler is None:
+        return None
+    from t2t_lite.decoding.sampling import Sampling
+    from t2t_lite.samplers.base import make_sampler
+
+    options = sampler_options(args.sampler, read_options("--sampler_options", args.sampler_options or []))
+    return Sampling(make_sampler(args.sampler, options), 1 if args.seed is None else args.seed)
