@@ -150,7 +150,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(en
         input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
         autograph=False,
     )
-    fixed, state, step = ensemble.start(ensemble.encode({"source": tf.constant(SOURCE)}), beam, steps)
+    fixed, state, step = ensemble.start(ensemble.encode({"source": tf.constant(SOURCE)}), beam, tf.constant(steps))
     ids, renewed = np.zeros((3, beam, 0), "int32"), 0
     for at in range(steps):
         if ensemble.is_full(state):
