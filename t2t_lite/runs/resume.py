@@ -163,7 +163,7 @@ def check_data(
     spec: RunSpec, checksum: str, data_dir: Path, output_dir: str | os.PathLike[str], *, again: bool
 ) -> None:
     """Raises DataError if prepared data are not those that a run was trained on; with `again`, warns instead."""
-    if spec.data_sha256 == checksum:
+    if spec.data_sha256 in (None, checksum):  # None: hparams.json was lost, and the checksum with it
         return
     if not again:
         raise DataError(

@@ -69,7 +69,7 @@ OF_OTHER_KINDS = {
     "a step in words": (STEP, np.array(b"2")),
     "a record that is a number": (RECORD_KEY, np.float32(1)),
     "records": (RECORD_KEY, np.array([b"{}", b"{}"])),
-    "a record of other types": (RECORD_KEY, np.array(b'{"problem": 1}')),
+    "a record of other types": (RECORD_KEY, np.array(b'{"format": 1, "problem": 1}')),
     "weights in words": ("", None),
 }
 
