@@ -65,9 +65,8 @@ class Model(keras.Model, abc.ABC):
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
         hparams: the recipe that it is built from.
 
-    Args:
-        hparams, source_vocab_size, target_vocab_size, shared: as for `from_hparams`. Keras can save a model whose
-            constructor passes them on; its precision is then the recipe's.
+    The constructor's arguments are those of `from_hparams`. Keras can save a model whose own constructor passes them
+    on; its precision is then the recipe's.
     """
 
     packs: bool = False
