@@ -24,7 +24,7 @@ from t2t_lite.ids import EOS
 from t2t_lite.metrics import names
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Metric
-from t2t_lite.metrics.score import Score
+from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.ops import threads
 from t2t_lite.runs.ranking import SCORES, DevScore, past_scores
 from t2t_lite.training import evaluate
@@ -167,10 +167,10 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
 def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
     model: Any, translator: Translator, toy_store: Store, name: str
 ) -> None:
-    class Own:
+    class Own(CorpusMetric):
         signature = "own"
 
-        def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+        def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
             return Score(name, 50.0, self.signature, "")
 
     metrics = Evaluator(model, toy_store, translator, Own())("test", 2).as_metrics("test")
