@@ -67,7 +67,8 @@ class GraphText(tf.Module):
 
     def pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N]: the pieces, EOS included, as the vocabulary's `shown`; "" for PAD."""
-        return tf.where(tf.equal(ids, PAD), "", self._tokenizer.shown(ids))
+        names = self._tokenizer.shown(ids)
+        return tf.where(tf.equal(ids, PAD), "", names)
 
 
 class _GraphPieces(tf.Module):
