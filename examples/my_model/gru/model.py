@@ -11,18 +11,19 @@ from t2t_lite.models.cost import CostPerSymbol
 class Gru(base.Model):
     """One GRU reads the source; another writes the target and sees only the last state of the source."""
 
-    def __init__(self, sizes, units, precision):
-        super().__init__(name="gru", dtype=base.policy_of(precision), autocast=False)
-        self.units, self.built, shapes = units, True, {"softmax": (sizes["target"], units)}
-        for side, size in sizes.items():
+    def __init__(self, hparams, source_vocab_size, target_vocab_size, shared):
+        super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="gru", autocast=False)
+        units, shapes = hparams.units, {"softmax": (target_vocab_size, hparams.units)}
+        self.units, self.built = units, True
+        for side, size in (("source", source_vocab_size), ("target", target_vocab_size)):
             shapes |= {f"{side}_table": (size, units), f"{side}_W": (units, 3 * units), f"{side}_U": (units, 3 * units)}
         self.parts = {name: self.add_weight(name=name, shape=shape) for name, shape in shapes.items()}
-        layer, softmax, kept = 12 * units**2, 2 * units * sizes["target"], 14 * units
+        layer, softmax, kept = 12 * units**2, 2 * units * target_vocab_size, 14 * units
         self.cost_per_symbol = CostPerSymbol(layer, layer + softmax, source_values=kept, target_values=kept)
 
     @classmethod
     def from_hparams(cls, hparams, source_vocab_size, target_vocab_size, shared):
-        return cls({"source": source_vocab_size, "target": target_vocab_size}, hparams.units, hparams.precision)
+        return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     xla = False  # XLA cannot compile the gradients of ops.scan
     cost = property(lambda self: self.cost_per_symbol)
