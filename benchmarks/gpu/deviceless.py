@@ -128,7 +128,8 @@ def lower_step(
         step = make_step(hparams, model, optimizer, make_strategy(Devices(1)), accumulate)
         with contextlib.suppress(Traced):
             step(batch, 1, 1e-4)
-    return [(f.name, f.lower(batch)) for f in functions if f.arguments]
+    share = {name: array[0] for name, array in step.split.cut(batch).items()}  # [accumulate, rows, length]
+    return [(f.name, f.lower(share)) for f in functions if f.arguments]
 
 
 def lower_search(
@@ -179,8 +180,8 @@ class Recorder:
         self.arguments = args
         return self._compiled(*args)
 
-    def lower(self, batch: Mapping[str, Any]) -> bytes:
-        """Serialised HLO; what the graph left open in the shapes of the batch is filled in."""
+    def lower(self, share: Mapping[str, Any]) -> bytes:
+        """Serialised HLO; what the graph left open in the shapes of a device's share is filled in."""
         import tensorflow as tf
 
         def spec(argument: Any, sizes: Sequence[int]) -> Any:
@@ -188,7 +189,7 @@ class Recorder:
             return tf.TensorSpec(filled, argument.dtype)
 
         given = [
-            {name: spec(value, batch[name].shape) for name, value in argument.items()}
+            {name: spec(value, share[name].shape) for name, value in argument.items()}
             if isinstance(argument, Mapping)
             else tf.nest.map_structure(lambda value: spec(value, value.shape), argument)
             for argument in self.arguments
