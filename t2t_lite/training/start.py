@@ -124,6 +124,8 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
     from t2t_lite.runs.run_data import given_vocabulary_of
     from t2t_lite.runs.run_dir import RunSpec, absolute, no_run, relative_data_dir
 
+    if request.with_optimizer and request.warm_start_from is None:
+        raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
     data, output_dir = request.data, request.output_dir
     old, trained = (folder.spec, folder.trained) if folder else (None, False)
     if data.problem is not None:
@@ -178,8 +180,6 @@ def check_beginning(request: StartRequest, model: str, hparams: config.HParams) 
     """Raises T2TError if the devices are not there, or a run without a checkpoint cannot start from what is given."""
     from t2t_lite.runs.run_dir import has_checkpoint
 
-    if request.with_optimizer and request.warm_start_from is None:
-        raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
     new = request.output_dir is None or not has_checkpoint(request.output_dir)
     if new and request.reset_optimizer:
         raise UsageError(
