@@ -150,7 +150,7 @@ def _write(request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Seque
 
 def _check(request: CompareRequest) -> None:
     """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
-    from t2t_lite.metrics.check import check_metric
+    from t2t_lite.metrics.score import check_metric
     from t2t_lite.metrics.significance import random_seed
     from t2t_lite.optimizers.choices import check_choices
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from t2t_lite.bin import cli, eval_scores
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.metrics.check import check_metric
 from t2t_lite.metrics.names import canonical
+from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.metrics.check import check_metric
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
+from t2t_lite.metrics.score import check_metric
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation

@@ -88,8 +88,8 @@ def plan_start(request: StartRequest) -> Start:
         UsageError: wrong names, values or devices; or settings with which the run in the folder cannot resume.
         DataError: that run is damaged, or has ended and has no checkpoint to resume from.
     """
-    from t2t_lite.metrics.check import check_metric
     from t2t_lite.metrics.reference_warnings import tokenizer_note
+    from t2t_lite.metrics.score import check_metric
     from t2t_lite.runs.named_weights import check_no_weights
     from t2t_lite.runs.resume import check_state, read_folder
     from t2t_lite.runs.run_dir import check_run_folder

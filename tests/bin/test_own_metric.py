@@ -12,8 +12,7 @@ from t2t_lite import problem, registry
 from t2t_lite.errors import UsageError
 from t2t_lite.export.run_card import make_card
 from t2t_lite.metrics import bleu
-from t2t_lite.metrics.check import check_metric
-from t2t_lite.metrics.score import CorpusMetric, Score, scored
+from t2t_lite.metrics.score import CorpusMetric, Score, check_metric, scored
 from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
 from tests import commands
