@@ -117,7 +117,7 @@ setup(
     },
     entry_points={
         "console_scripts": [
-            f"t2t-lite-{name} = t2t_lite.bin.{MODULES.get(name, name.replace('-', '_'))}:main" for name in COMMANDS
+            f"t2t-lite-{name} = t2t_lite.cli.{MODULES.get(name, name.replace('-', '_'))}:main" for name in COMMANDS
         ],
     },
     classifiers=[

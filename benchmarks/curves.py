@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite.bin import cli
+from t2t_lite.cli import common
 from t2t_lite.errors import DataError
 from t2t_lite.runs.report import METRICS_FILE, read_metrics
 
@@ -41,7 +41,7 @@ def main() -> int:
         draw([curve(text, args.first_step) for text in args.run], args.score, args.output)
         return 0
 
-    return cli.run(run, interrupted="interrupted.")
+    return common.run(run, interrupted="interrupted.")
 
 
 def curve(text: str, first_step: int) -> Curve:

@@ -123,7 +123,7 @@ def _run(command: str, *flags: str, output: bool = False) -> str:
     print(f"t2t-lite-{command}", *flags, flush=True)
     stdout = subprocess.PIPE if output else None
     done = subprocess.run(
-        [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags], stdout=stdout, check=True, text=True
+        [sys.executable, "-m", f"t2t_lite.cli.{command}", *flags], stdout=stdout, check=True, text=True
     )
     return done.stdout or ""
 

@@ -22,7 +22,7 @@ from pathlib import Path
 LIMITS = {"tiny, new": 15.0, "base, resumed": 30.0}  # seconds
 POLL = 0.02
 CHECKPOINT = 2  # the update after which `base` is saved
-TRAINER = (sys.executable, "-m", "t2t_lite.bin.trainer", "--problem=toy_ende")
+TRAINER = (sys.executable, "-m", "t2t_lite.cli.trainer", "--problem=toy_ende")
 
 
 def main() -> int:
@@ -34,7 +34,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="t2t-lite-first-") as name:
         folder = Path(name)
         data = f"--data_dir={folder / 'data'}"
-        subprocess.run([sys.executable, "-m", "t2t_lite.bin.datagen", "--problem=toy_ende", data], check=True)
+        subprocess.run([sys.executable, "-m", "t2t_lite.cli.datagen", "--problem=toy_ende", data], check=True)
         base = [data, "--hparams_set=base", f"--hparams=batch_tokens=1024,log_every=1,save_every={CHECKPOINT}"]
         tiny = [data, "--hparams_set=tiny", "--hparams=log_every=1"]
         until(folder / "base", base, CHECKPOINT + 1)  # the one before has been saved

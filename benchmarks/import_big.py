@@ -94,7 +94,7 @@ def main() -> None:
     for _ in range(args.rounds):
         shutil.rmtree(run, ignore_errors=True)
         start = time.perf_counter()
-        process = subprocess.Popen([sys.executable, "-m", "t2t_lite.bin.importer", *flags], stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([sys.executable, "-m", "t2t_lite.cli.importer", *flags], stdout=subprocess.DEVNULL)
         _, status, usage = os.wait4(process.pid, 0)  # of this process alone
         seconds, memory = time.perf_counter() - start, _bytes(usage)
         print(

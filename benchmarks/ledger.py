@@ -24,7 +24,7 @@ from typing import Any
 from train_step import PRODUCTS, beside, matrix_products, seconds_of, training_step
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
@@ -62,7 +62,7 @@ def main() -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description="Prints where the time of a workload goes.")
     parser.add_argument("--workload", choices=sorted((*TRAINING, *DECODING)), default="T1")
-    parser.add_argument("--precision", choices=cli.PRECISIONS, default="float32", help="int8: D1 to D3")
+    parser.add_argument("--precision", choices=common.PRECISIONS, default="float32", help="int8: D1 to D3")
     parser.add_argument("--sentences", type=int, help="of D1 to D3; default: the workload's")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()

@@ -88,7 +88,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_input(args.input, folder / "in", args.lines)
-        command = [sys.executable, "-m", "t2t_lite.bin.decoder", f"--output_dir={args.output_dir}"]
+        command = [sys.executable, "-m", "t2t_lite.cli.decoder", f"--output_dir={args.output_dir}"]
         command += [f"--input={folder / 'in'}", f"--beam_size={args.beam_size}"]
         seconds = undisturbed(command, folder / "whole", args.lines)
         print(f"undisturbed: {args.lines:,} lines in {seconds:.1f} s, {args.lines / seconds:.0f} lines/s")

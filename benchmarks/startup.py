@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, ...]] = {
 
 def seconds(command: str, *flags: str) -> float:
     """Wall time of one whole process."""
-    arguments = [sys.executable, "-m", f"t2t_lite.bin.{command}", *flags]
+    arguments = [sys.executable, "-m", f"t2t_lite.cli.{command}", *flags]
     start = time.perf_counter()
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     taken = time.perf_counter() - start

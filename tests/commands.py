@@ -25,13 +25,13 @@ _server.set_forkserver_preload([*HEAVY, "sacrebleu", "sentencepiece"])
 
 
 def module_of(command: str) -> str:
-    """Returns the name of the module in t2t_lite.bin for t2t-lite-COMMAND."""
+    """Returns the name of the module in t2t_lite.cli for t2t-lite-COMMAND."""
     return {"import": "importer"}.get(command, command.replace("-", "_"))
 
 
 def call(command: str, *flags: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command of t2t_lite.bin to its end; it must load nothing heavy, and its output is text."""
-    done = run(f"t2t_lite.bin.{command}", *flags, light=True)
+    """Runs a command of t2t_lite.cli to its end; it must load nothing heavy, and its output is text."""
+    done = run(f"t2t_lite.cli.{command}", *flags, light=True)
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

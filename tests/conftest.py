@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = ("system", "training", "models", "export", "client", "examples", "bin")  # folders, the slowest first
+SLOW = ("system", "training", "models", "export", "client", "examples", "cli")  # folders, the slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
 
 
 def pytest_collection_finish() -> None:
-    """Keeps the garbage collector from looking through TensorFlow's modules, as the commands do (bin/cli.py)."""
+    """Keeps the garbage collector from looking through TensorFlow's modules, as the commands do (cli/common.py)."""
     gc.freeze()
     gc.set_threshold(50_000, 10, 10)
 

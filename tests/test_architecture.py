@@ -19,7 +19,7 @@ HELP = """
 import importlib
 for name in {names}:
     try:
-        status = importlib.import_module("t2t_lite.bin." + name).main(["--help"])
+        status = importlib.import_module("t2t_lite.cli." + name).main(["--help"])
     except SystemExit as stop:
         status = stop.code
     if status:

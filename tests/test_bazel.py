@@ -14,7 +14,7 @@ from t2t_lite import version
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("t2t_lite", "problems", "hparams")
-COMMANDS = {path.stem for path in (ROOT / "t2t_lite/bin").glob("*.py") if "\ndef main(" in path.read_text("utf-8")}
+COMMANDS = {path.stem for path in (ROOT / "t2t_lite/cli").glob("*.py") if "\ndef main(" in path.read_text("utf-8")}
 PACKAGES = {"google": "protobuf", "grpc": "grpcio", "tensorflow_serving": "tensorflow_serving_api", "yaml": "pyyaml"}
 
 

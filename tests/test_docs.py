@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin import completion
+from t2t_lite.cli import completion
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ def _described(command: str) -> str | None:
 @pytest.mark.parametrize("command", dict.fromkeys(filter(OURS.search, COMMANDS)))
 def test_flags_exist(command: str) -> None:
     for name, flags in OURS.findall(command):
-        module = importlib.import_module(f"t2t_lite.bin.{commands.module_of(name)}")
+        module = importlib.import_module(f"t2t_lite.cli.{commands.module_of(name)}")
         module.make_parser().parse_args(shlex.split(flags))
 
 
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("command", dict.fromkeys(filter(None, map(_described, COMMANDS))))
 def test_what_takes_seconds_runs(folder: Path, command: str) -> None:
     ((name, flags),) = OURS.findall(command)
-    done = commands.run(f"t2t_lite.bin.{name}", *shlex.split(flags), cwd=folder)
+    done = commands.run(f"t2t_lite.cli.{name}", *shlex.split(flags), cwd=folder)
     text = subprocess.CompletedProcess(command, done.returncode, done.stdout.decode(), done.stderr.decode())
     assert readme.faults(command, text) == [], text.stderr
 

@@ -165,7 +165,7 @@ class Runs:
         """Starts and returns a trainer process, which writes RUN.out and RUN.err."""
         streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
         arguments = [f"--output_dir={run}", *(self._flags if new else [])]
-        process = commands.start("t2t_lite.bin.trainer", *arguments, **streams)
+        process = commands.start("t2t_lite.cli.trainer", *arguments, **streams)
         self._processes.append(process)
         return process
 

@@ -172,7 +172,7 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], boo
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="git is asked in a checkout only")
 def test_git_runs_only_where_the_version_is_asked_for(note: Callable[[str], bool]) -> None:
-    main = "import sys; from t2t_lite.bin import trainer; sys.argv = ['t2t-lite-trainer', {!r}]; trainer.main()"
+    main = "import sys; from t2t_lite.cli import trainer; sys.argv = ['t2t-lite-trainer', {!r}]; trainer.main()"
     assert not note("import t2t_lite")
     assert not note(main.format("--help"))
     assert note(main.format("--version"))

@@ -16,7 +16,7 @@ from t2t_lite.signals import Terminated
 def train(request: StartRequest, name: str) -> int:
     """Trains in a process of its own; returns its peak memory in MiB."""
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "t2t_lite.bin.compare_training", json.dumps(request.as_dict()), str(writer)]
+    command = [sys.executable, "-m", "t2t_lite.cli.compare_training", json.dumps(request.as_dict()), str(writer)]
     with open(reader, encoding="utf-8") as report:
         with open(writer, "wb"):  # open in the new process alone
             process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.PIPE)  # closed if this one ends

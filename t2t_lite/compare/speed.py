@@ -78,7 +78,7 @@ def measure(request: StartRequest, plan: Plan, folder: Path, variant: str) -> fl
         shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=folder, ignore_cleanup_errors=True) as own:
         start = dataclasses.replace(request, recipe=recipe, output_dir=f"{own}/run")
-        command = [sys.executable, "-m", "t2t_lite.bin.compare_training", json.dumps(start.as_dict())]
+        command = [sys.executable, "-m", "t2t_lite.cli.compare_training", json.dumps(start.as_dict())]
         with open(f"{own}/output.txt", "wb") as file:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file)
         try:

@@ -39,6 +39,6 @@ def folder(run: LoadedRun) -> Path:
 
 @pytest.fixture(scope="session")
 def export(folder: Path) -> Path:
-    done = commands.run("t2t_lite.bin.exporter", f"--output_dir={folder}", f"--export_dir={folder.parent / 'export'}")
+    done = commands.run("t2t_lite.cli.exporter", f"--output_dir={folder}", f"--export_dir={folder.parent / 'export'}")
     assert done.returncode == 0, done.stderr
     return folder.parent / "export"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.commit
 
 
 def _decoded(folder: Path, *flags: str) -> list[str]:
-    done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
+    done = commands.run("t2t_lite.cli.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
     assert done.returncode == 0, done.stderr
     return done.stdout.decode().split("\n")[: len(LINES)]
 
@@ -144,7 +144,7 @@ def test_the_end_of_a_line_is_not_read(run: LoadedRun, tmp_path: Path, end: str)
         found = run.score(zip(sources, targets, strict=True))
     assert found == run.score(PAIRS)
     flags = [f"--output_dir={Path(run.checkpoint).parents[1]}", f"--sources={files[0]}", f"--targets={files[1]}"]
-    done = commands.run("t2t_lite.bin.eval", "--score", "--json", *flags)
+    done = commands.run("t2t_lite.cli.eval", "--score", "--json", *flags)
     rows = [json.loads(row) for row in done.stdout.splitlines()]
     assert [row["tokens"] for row in rows] == [pair.tokens for pair in found]
     np.testing.assert_allclose([row["log_prob"] for row in rows], [pair.log_prob for pair in found], rtol=1e-5)

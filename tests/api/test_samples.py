@@ -20,7 +20,7 @@ pytestmark = pytest.mark.commit
 @pytest.mark.nightly
 def test_samples_are_the_commands(run: LoadedRun, folder: Path) -> None:
     flags = ["--sampler=nucleus", "--sampler_options=top_p=0.95,temperature=1.5", "--seed=3", "--nbest=2"]
-    done = commands.run("t2t_lite.bin.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
+    done = commands.run("t2t_lite.cli.decoder", f"--output_dir={folder}", *flags, input="\n".join(LINES).encode())
     samples = run.nbest(LINES, 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)
     assert done.stdout.decode().splitlines() == [f"{h.score:.4f}\t{h.text}" for line in samples for h in line]
     [alone] = run.nbest(LINES[2:3], 2, sampler="nucleus", top_p=0.95, temperature=1.5, seed=3)

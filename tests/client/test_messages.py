@@ -131,7 +131,7 @@ def test_the_states_have_the_official_names() -> None:
 
 def test_the_command_asks_over_grpc_without_tensorflow(server: Server) -> None:
     program = (
-        "import sys; from t2t_lite.bin import query; status = query.main(sys.argv[1:]); "
+        "import sys; from t2t_lite.cli import query; status = query.main(sys.argv[1:]); "
         "print(status, sorted({'tensorflow', 'numpy', 'tensorflow_serving'} & set(sys.modules)), file=sys.stderr)"
     )
     flags = [f"--server={server.grpc}", "--model=toy", "--protocol=grpc", "--wait=5"]

@@ -29,7 +29,7 @@ def page(export_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     folder = tmp_path_factory.mktemp("demo")
     out, err = folder / "out", folder / "err"
     os.mkfifo(out)
-    process = commands.start("t2t_lite.bin.demo", f"--saved_model={export_base}", "--port=0", out=out, err=err)
+    process = commands.start("t2t_lite.cli.demo", f"--saved_model={export_base}", "--port=0", out=out, err=err)
     try:
         with open(out, encoding="utf-8") as lines:
             yield lines.readline().strip(), err

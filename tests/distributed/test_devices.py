@@ -71,7 +71,7 @@ def test_any_number_of_devices_trains_any_recipe_to_the_same_losses(tmp_path: Pa
             out = _train("tests.distributed.three_devices", run, *flags)
             assert out.endswith("\n3 logical CPUs\n")
         else:
-            out = _train("t2t_lite.bin.trainer", run, *flags, f"--devices={number}", *more)
+            out = _train("t2t_lite.cli.trainer", run, *flags, f"--devices={number}", *more)
         shares = f"{number} shares of " if number > 1 else ""
         parts = "2 parts (--accumulate=2)" if more else "one part (--accumulate=1)"
         assert re.search(rf"^devices:  .*; float32; a batch is {shares}{re.escape(parts)}$", out, re.MULTILINE)

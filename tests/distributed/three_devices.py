@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from t2t_lite.bin import trainer
+from t2t_lite.cli import trainer
 from t2t_lite.distributed import devices
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.bin import cli
+from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 
@@ -40,4 +40,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(cli.run(main))
+    sys.exit(common.run(main))

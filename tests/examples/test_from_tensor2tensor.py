@@ -53,7 +53,7 @@ FLAGGED = sorted({span for cell in CELLS for span in _spans(cell) if "--" in spa
 
 def _flags(command: str) -> set[str]:
     """Returns all flags of one of our commands."""
-    module = importlib.import_module(f"t2t_lite.bin.{module_of(command.removeprefix('t2t-lite-'))}")
+    module = importlib.import_module(f"t2t_lite.cli.{module_of(command.removeprefix('t2t-lite-'))}")
     return set(module.make_parser().known_flags())
 
 

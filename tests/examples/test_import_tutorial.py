@@ -37,7 +37,7 @@ def _run(folder: Path) -> dict[str, str]:
     printed = {}
     for name, *flags in COMMANDS:
         module = commands.module_of(name.removeprefix("t2t-lite-"))
-        done = commands.run(f"t2t_lite.bin.{module}", *flags, cwd=folder)
+        done = commands.run(f"t2t_lite.cli.{module}", *flags, cwd=folder)
         assert done.returncode == 0, done.stderr.decode()
         printed[name] = done.stdout.decode("utf-8")
     return printed

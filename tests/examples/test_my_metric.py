@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> list[str]:
 def test_files_are_scored_with_their_sources_and_compared(files: list[str], tmp_path: Path) -> None:
     flags = [USR_DIR, "--metric=kept_numbers", f"--sources={tmp_path / 'source'}", "--json"]
     for test, interval in ([], [100.0, 100.0]), (["--paired_ar"], None):
-        done = commands.run("t2t_lite.bin.eval", *files, *flags, *test, f"--baseline={tmp_path / 'theirs'}", light=True)
+        done = commands.run("t2t_lite.cli.eval", *files, *flags, *test, f"--baseline={tmp_path / 'theirs'}", light=True)
         assert done.returncode == 0, done.stderr
         [score] = json.loads(done.stdout)["scores"]
         assert (score["name"], score["value"], score["signature"]) == ("kept-numbers", 100, "kept-numbers|version:1")
@@ -43,7 +43,7 @@ def test_what_the_metric_needs_is_asked_for(files: list[str], tmp_path: Path) ->
         (["--metric=chrf", sources], "--sources goes with --score, or with files and a metric of your own"),
         (["--metric=kept_numbers", sources, "--lowercase"], "--lowercase is not for --metric=kept_numbers"),
     ):
-        done = commands.run("t2t_lite.bin.eval", USR_DIR, *files, *flags, light=True)
+        done = commands.run("t2t_lite.cli.eval", USR_DIR, *files, *flags, light=True)
         assert done.returncode == 2
         assert message in done.stderr.decode()
 
@@ -55,14 +55,14 @@ def test_a_run_is_evaluated_by_the_metric(tmp_path: Path) -> None:
     sizes = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256,max_length=64,beam_size=1,extra_length=1"
     data = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", "--vocab_size=60"]
     done = commands.run(
-        "t2t_lite.bin.trainer",
+        "t2t_lite.cli.trainer",
         *(USR_DIR, f"--output_dir={tmp_path / 'run'}", *data, "--metric=kept_numbers", "--hparams_set=tiny"),
         f"--hparams=train_steps=1,eval_every=1,{sizes}",
     )
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().split("\n") if line]
     [score] = {line["dev_score"] for line in lines if "dev_score" in line}
-    done = commands.run("t2t_lite.bin.eval", USR_DIR, f"--output_dir={tmp_path / 'run'}", "--split=dev", "--json")
+    done = commands.run("t2t_lite.cli.eval", USR_DIR, f"--output_dir={tmp_path / 'run'}", "--split=dev", "--json")
     assert done.returncode == 0, done.stderr
     scores = json.loads(done.stdout)["scores"]
     assert [each["name"] for each in scores] == ["kept-numbers", "BLEU", "chrF2"]

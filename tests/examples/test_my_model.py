@@ -119,7 +119,7 @@ def test_the_cost_is_that_of_the_products_in_the_graph(model: Any) -> None:
 
 def _run(command: str, *flags: object, status: int = 0, input: bytes = b"") -> str:
     """Runs a command to its end; returns its output, or its error messages if a `status` other than 0 is expected."""
-    done = commands.run(f"t2t_lite.bin.{command}", f"--usr_dir={USR_DIR}", *flags, input=input)
+    done = commands.run(f"t2t_lite.cli.{command}", f"--usr_dir={USR_DIR}", *flags, input=input)
     assert done.returncode == status, done.stderr.decode()
     assert b"Traceback" not in done.stderr
     return (done.stderr if status else done.stdout).decode("utf-8")
@@ -154,7 +154,7 @@ def test_its_export_translates_as_it_does(trained: Path, tmp_path: Path) -> None
     _run("exporter", f"--output_dir={trained}", f"--export_dir={tmp_path}")
     lines = b"a b c\n1 2 3 4 5 6\n\nz\n"
     ours = _run("decoder", f"--output_dir={trained}", "--json", input=lines)
-    done = commands.run("t2t_lite.bin.decoder", f"--saved_model={tmp_path}", "--json", input=lines)
+    done = commands.run("t2t_lite.cli.decoder", f"--saved_model={tmp_path}", "--json", input=lines)
     exported = done.stdout.decode("utf-8")
     outputs = [[json.loads(line)["outputs"][0] for line in text.strip().split("\n")] for text in (ours, exported)]
     assert len(outputs[0]) == len(outputs[1]) == 4

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.bin import datagen
+from t2t_lite.cli import datagen
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.run_dir import make_model

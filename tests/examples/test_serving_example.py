@@ -15,7 +15,7 @@ import yaml
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format, wrappers_pb2
 from tensorflow_serving.config.model_server_config_pb2 import ModelServerConfig
 
-from t2t_lite.bin import query
+from t2t_lite.cli import query
 from t2t_lite.export.warmup import BATCH_SIZE
 from tests.examples.test_serving_gate import gate
 from tests.export import conftest as export

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config, registry
-from t2t_lite.bin import exporter
+from t2t_lite.cli import exporter
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_export import export_ctranslate2

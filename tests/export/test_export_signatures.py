@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.bin import decoder
+from t2t_lite.cli import decoder
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError

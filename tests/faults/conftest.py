@@ -25,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     def run_command(command: str, *flags: object) -> tuple[int, str]:
         capsys.readouterr()
         try:
-            status = importlib.import_module(f"t2t_lite.bin.{command}").main([str(flag) for flag in flags])
+            status = importlib.import_module(f"t2t_lite.cli.{command}").main([str(flag) for flag in flags])
         except SystemExit as end:
             status = end.code
         return status, commands.without_progress(capsys.readouterr().err)
@@ -36,7 +36,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two steps, which tests must not change; its data lies inside."""
-    from t2t_lite.bin import trainer
+    from t2t_lite.cli import trainer
 
     folder = tmp_path_factory.mktemp("runs") / "run"
     corpus = write_corpus(folder.parent / "corpus", SMALL, SMALL[:20])

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite.bin import cli
+from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.runs.checkpoint_files import list_whole
 
@@ -96,14 +96,14 @@ def build(folder: Path) -> Path | None:
 
 
 def _main(command: Sequence[str]) -> tuple[int, str]:
-    """Runs a command of t2t_lite.bin in this process; returns its exit status, or TRACEBACK, and what it said."""
+    """Runs a command of t2t_lite.cli in this process; returns its exit status, or TRACEBACK, and what it said."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             if command[0] == "saves":
-                status = cli.run(lambda: save_all(Path(command[1])))
+                status = common.run(lambda: save_all(Path(command[1])))
             else:
-                status = importlib.import_module(f"t2t_lite.bin.{command[0]}").main(list(command[1:]))
+                status = importlib.import_module(f"t2t_lite.cli.{command[0]}").main(list(command[1:]))
         except SystemExit as end:
             status = int(end.code or 0)
         except BaseException:

@@ -85,7 +85,7 @@ def digest(run: Path) -> str:
 
 def _start(run: Path, corpus: list[str]) -> commands.BaseProcess:
     streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
-    return commands.start("t2t_lite.bin.trainer", f"--output_dir={run}", *corpus, *FLAGS, **streams)
+    return commands.start("t2t_lite.cli.trainer", f"--output_dir={run}", *corpus, *FLAGS, **streams)
 
 
 def _finish(run: Path, corpus: list[str]) -> int | None:

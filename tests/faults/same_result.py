@@ -45,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         flags = ["--problem=text2text", f"--source_dir={args.source_dir}", f"--languages={args.languages}"]
         flags += [f"--data_dir={folder}/data"]
-        subprocess.run([sys.executable, "-m", "t2t_lite.bin.datagen", *flags], check=True)
+        subprocess.run([sys.executable, "-m", "t2t_lite.cli.datagen", *flags], check=True)
         flags += [f"--hparams_set={args.hparams_set}", f"--hparams={_HPARAMS}"]
         runs = {shape: _train(Path(folder, "run{}x{}x{}".format(*shape)), *shape, *flags) for shape in SHAPES}
     losses, weights = runs[1, 1, 1]

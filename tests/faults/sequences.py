@@ -190,7 +190,7 @@ def main() -> None:
         number, path, call, command, *flags = sys.argv[1:]
         if int(call):
             aimed(int(number), path, int(call))
-        raise SystemExit(importlib.import_module(f"t2t_lite.bin.{command}").main(flags))
+        raise SystemExit(importlib.import_module(f"t2t_lite.cli.{command}").main(flags))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next one has the next")

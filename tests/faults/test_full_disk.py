@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.bin import cli, output
+from t2t_lite.cli import common, output
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import open_store
 from t2t_lite.errors import UsageError
@@ -212,7 +212,7 @@ def test_folders_that_vanish_while_preparing(name: str, tmp_path: Path, capsys: 
         if label == "vocabulary":  # the text was opened, and is read again
             shutil.rmtree(tmp_path / folder)
 
-    status = cli.run(lambda: len(prepare(problem, data, num_workers=1, progress=vanish).splits()))
+    status = common.run(lambda: len(prepare(problem, data, num_workers=1, progress=vanish).splits()))
     said = capsys.readouterr().err
     assert (status, said.count("\n")) == (1, 1)
     assert said.startswith("error: " + message.format(corpus=corpus, data=data))
@@ -230,7 +230,7 @@ def test_a_disk_without_inodes_is_named_wherever_they_end(tmp_path: Path, inodes
     mount(folder, f"size=64m,nr_inodes={inodes}")
     try:
         corpus = write_corpus(tmp_path / "corpus", LARGE[:500], SMALL[:10])
-        done = commands.run("t2t_lite.bin.trainer", f"--output_dir={folder / 'run'}", *corpus, *FLAGS)
+        done = commands.run("t2t_lite.cli.trainer", f"--output_dir={folder / 'run'}", *corpus, *FLAGS)
         said = done.stderr.decode()
         assert done.returncode == 1, said
         assert "Traceback" not in said
@@ -258,7 +258,7 @@ def test_no_folder_for_temporary_files_is_needed(trained: Path, tmp_path_factory
     (home / "lines").write_text("line 1 of 1\n")
     try:
         flags = [f"--output_dir={home / 'run'}", f"--input={home / 'lines'}", f"--output={home / 'out'}"]
-        python = [sys.executable, "-m", "t2t_lite.bin.decoder", *flags]
+        python = [sys.executable, "-m", "t2t_lite.cli.decoder", *flags]
         command = ["unshare", "--mount", "sh", "-c", NO_TEMPORARY_FOLDER, "sh", *python]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from t2t_lite.bin import datagen
+from t2t_lite.cli import datagen
 from t2t_lite.distributed.cluster import Cluster
 from t2t_lite.distributed.joining import join
 from t2t_lite.distributed.seals import KEY_FILE, SealError, Seals, new_key, read_key

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.bin import datagen
+from t2t_lite.cli import datagen
 from t2t_lite.distributed.workers import lost
 from tests.faults.material import LARGE, SMALL, write_corpus
 from tests.faults.workers import Job, metrics

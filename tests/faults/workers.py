@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import commands
 
-TRAINER = "t2t_lite.bin.trainer"
+TRAINER = "t2t_lite.cli.trainer"
 
 
 class Job:

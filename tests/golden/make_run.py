@@ -60,7 +60,7 @@ def _run(*arguments: object, input: str = "") -> str:
 
 def _make(run: Path, export: Path) -> dict[str, Any]:
     """Makes a run and its export; returns what to expect of them."""
-    corpus, command = run.parent / "corpus", "t2t_lite.bin."
+    corpus, command = run.parent / "corpus", "t2t_lite.cli."
     _run(
         *("-m", f"{command}trainer", "--problem=text2text", f"--source_dir={corpus}", "--languages=en-de"),
         *("--vocab_size=50", "--hparams_set=tiny", f"--hparams={RECIPE}", "--num_workers=1", f"--output_dir={run}"),

@@ -113,7 +113,7 @@ def test_the_recipes_of_english_french() -> None:
     ],
 )
 def test_the_formula_is_that_of_the_models_which_are_built(name: str, overrides: str, vocab_size: int) -> None:
-    """tests/bin/test_trainer.py::test_describe_with_vocab_size_needs_no_data builds a whole base: 63,045,632."""
+    """tests/cli/test_trainer.py::test_describe_with_vocab_size_needs_no_data builds a whole base: 63,045,632."""
     hparams = config.override(registry.hparams(name), overrides)
     model = Transformer.from_hparams(hparams, vocab_size, vocab_size, True)
     assert model.count_params() == _count(hparams, vocab_size)

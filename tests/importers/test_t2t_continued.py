@@ -46,7 +46,7 @@ def _imported(golden: dict[str, Any], folder: Path) -> Path:
     words = ["<pad>", "<EOS>", "UNK", *(f"w{i}" for i in range(3, V))]
     (folder / "vocab.tokens").write_text("".join(f"{word}\n" for word in words))
     flags = [f"--checkpoint={prefix}", f"--vocabulary={folder}/vocab.tokens", "--with_optimizer"]
-    done = commands.run("t2t_lite.bin.importer", *flags, f"--output_dir={folder}/run")
+    done = commands.run("t2t_lite.cli.importer", *flags, f"--output_dir={folder}/run")
     assert done.returncode == 0, done.stderr
     return folder / "run"
 

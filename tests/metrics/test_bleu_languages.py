@@ -11,7 +11,7 @@ import pytest
 
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics import bleu, names, reference_warnings
-from tests.bin.evaluated import evaluate, write
+from tests.cli.evaluated import evaluate, write
 
 CHINESE = (["我喜欢吃苹果，也喜欢喝茶。", "他昨天去了北京。"], ["我喜欢吃苹果，也喜欢喝咖啡。", "他昨天到了北京市。"])
 JAPANESE = (
@@ -150,7 +150,7 @@ def test_a_model_that_cannot_be_downloaded_is_said(tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     environment.pop("no_proxy", None)
-    command = [sys.executable, "-m", "t2t_lite.bin.eval", *flags]
+    command = [sys.executable, "-m", "t2t_lite.cli.eval", *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.returncode == 2, done.stderr
     assert "BLEU's tokeniser flores200 cannot be used" in done.stderr

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.bin.exporter import _warn_of_processors
+from t2t_lite.cli.exporter import _warn_of_processors
 from t2t_lite.ops.int8_product import int8_product
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +37,7 @@ def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, p
 
 
 CHECK = """
-from t2t_lite.bin.exporter import _warn_of_processors
+from t2t_lite.cli.exporter import _warn_of_processors
 from t2t_lite.ops.int8_product import assert_exact, check_machine
 import tensorflow as tf
 from t2t_lite.errors import UsageError

@@ -228,18 +228,18 @@ def test_a_run_with_cosine_is_not_silently_made_longer(tmp_path: Path) -> None:
     recipe = recipe.replace("optimizer=sign_descent", "optimizer=nesterov")
     run = tmp_path / "run"
     flags = (f"--output_dir={run}", "--problem=toy_reverse", f"--data_dir={tmp_path}/data", "--hparams_set=base")
-    done = commands.run("t2t_lite.bin.trainer", *flags, f"--hparams={recipe}")
+    done = commands.run("t2t_lite.cli.trainer", *flags, f"--hparams={recipe}")
     assert done.returncode == 0, done.stderr.decode()
 
     def rates(folder: Path) -> list[float]:
         return [line["learning_rate"] for line in read_metrics(folder) if "loss" in line]
 
     assert rates(run) == pytest.approx([Cosine(0.001, 5, 20)(step) for step in range(1, 21)])
-    refused = commands.run("t2t_lite.bin.trainer", f"--output_dir={run}", "--train_steps=40")
+    refused = commands.run("t2t_lite.cli.trainer", f"--output_dir={run}", "--train_steps=40")
     assert refused.returncode == 2
     assert "train_steps: 20 -> 40 (schedule=cosine reads it" in refused.stderr.decode()
     new = (f"--output_dir={tmp_path}/longer", f"--warm_start_from={run}", "--with_optimizer", *flags[1:])
-    longer = commands.run("t2t_lite.bin.trainer", *new, f"--hparams={recipe}", "--train_steps=22")
+    longer = commands.run("t2t_lite.cli.trainer", *new, f"--hparams={recipe}", "--train_steps=22")
     assert longer.returncode == 0, longer.stderr.decode()
     assert rates(tmp_path / "longer") == pytest.approx([Cosine(0.001, 5, 22)(step) for step in (21, 22)])
 
@@ -257,9 +257,9 @@ def test_a_users_own_optimizer_and_schedule_train_and_go_on(tmp_path: Path) -> N
         f"--output_dir={run}",
         f"--data_dir={tmp_path}/data",
     )
-    done = commands.run("t2t_lite.bin.trainer", *flags, f"--hparams={RECIPE}", "--train_steps=2")
+    done = commands.run("t2t_lite.cli.trainer", *flags, f"--hparams={RECIPE}", "--train_steps=2")
     assert done.returncode == 0, done.stderr.decode()
-    again = commands.run("t2t_lite.bin.trainer", usr_dir, f"--output_dir={run}", "--train_steps=4")
+    again = commands.run("t2t_lite.cli.trainer", usr_dir, f"--output_dir={run}", "--train_steps=4")
     assert again.returncode == 0, again.stderr.decode()
     rates = re.findall(r'"step": (\d), .*"learning_rate": ([\d.]+)', (run / "metrics.jsonl").read_text())
     assert [(int(step), float(rate)) for step, rate in rates] == [(1, 0.0015), (2, 0.0015), (3, 0.003), (4, 0.0015)]
@@ -269,10 +269,10 @@ def test_a_users_own_optimizer_and_schedule_train_and_go_on(tmp_path: Path) -> N
         ("optimizer=sign_decent", "error: There is no optimizer called 'sign_decent'. Did you mean 'sign_descent'?"),
         ("optimizer=sgd,momentum=0.9", "  optimizer: 'sign_descent' -> 'sgd'"),
     ):
-        refused = commands.run("t2t_lite.bin.trainer", usr_dir, f"--output_dir={run}", f"--hparams={change}")
+        refused = commands.run("t2t_lite.cli.trainer", usr_dir, f"--output_dir={run}", f"--hparams={change}")
         assert refused.returncode == 2
         assert message in refused.stderr.decode()
         assert "Traceback" not in refused.stderr.decode()
-    listed = commands.run("t2t_lite.bin.trainer", usr_dir, "--registry_help=optimizers").stdout.decode()
+    listed = commands.run("t2t_lite.cli.trainer", usr_dir, "--registry_help=optimizers").stdout.decode()
     assert "  sign_descent  Goes the learning rate in the direction" in listed
     assert "  adafactor     Adafactor (Shazeer and Stern, 2018)" in listed

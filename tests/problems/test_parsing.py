@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin.flags import read_options
+from t2t_lite.cli.flags import read_options
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import open_store

@@ -237,15 +237,15 @@ def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
     path = _tsv(tmp_path / "corpus" / "train.tsv", PAIRS)
     flags = ["--problem=text2text", f"--source_dir={path.parent}", "--languages=en-de", "--vocab_size=60"]
     flags += [f"--data_dir={tmp_path / 'data'}", "--num_workers=1"]
-    refused = commands.run("t2t_lite.bin.datagen", *flags)
+    refused = commands.run("t2t_lite.cli.datagen", *flags)
     assert (refused.returncode, b"--dev_lines=1000 would hold" in refused.stderr) == (1, True)
-    done = commands.run("t2t_lite.bin.datagen", *flags, "--dev_lines=30")
+    done = commands.run("t2t_lite.cli.datagen", *flags, "--dev_lines=30")
     assert done.returncode == 0, done.stderr
     assert b"train: 270 pairs, " in done.stdout
     assert b"dev: 30 pairs, " in done.stdout
     assert b"30 different pairs are held out of the training data as the dev set." in done.stderr
     path.write_text(path.read_text() + "no tab here\n")
-    damaged = commands.run("t2t_lite.bin.datagen", *flags, "--dev_lines=30", "--prepare_again")
+    damaged = commands.run("t2t_lite.cli.datagen", *flags, "--dev_lines=30", "--prepare_again")
     assert damaged.returncode == 1
     assert b"train.tsv, row 302: it has 1 column, but the first row has 2." in damaged.stderr
     assert b"Traceback" not in damaged.stderr
@@ -256,7 +256,7 @@ def test_datagen_on_compressed_json_lines(tmp_path: Path) -> None:
         rows = [json.dumps({"translation": {"de": target, "en": source}}) + "\n" for source, target in pairs]
         (tmp_path / f"{split}.jsonl.xz").write_bytes(lzma.compress("".join(rows).encode()))
     flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=de-en", "--vocab_size=60"]
-    done = commands.run("t2t_lite.bin.datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1")
+    done = commands.run("t2t_lite.cli.datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1")
     assert done.returncode == 0, done.stderr
     store = open_store(tmp_path / "data" / "text2text")
     assert [*zip(*store.text("dev"), strict=True)] == [(target, source) for source, target in PAIRS[:5]]

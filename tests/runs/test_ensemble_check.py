@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.bin import cli
+from t2t_lite.cli import common
 from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
@@ -95,10 +95,10 @@ def test_what_may_not_have_been_meant_is_said(tmp_path: Path, vocabularies: tupl
 
 
 def test_folders_are_named_with_commas_between(tmp_path: Path) -> None:
-    assert cli.run_folders("runs/a") == ["runs/a"]
-    assert cli.run_folders("runs/a,runs/b,c") == ["runs/a", "runs/b", "c"]
+    assert common.run_folders("runs/a") == ["runs/a"]
+    assert common.run_folders("runs/a,runs/b,c") == ["runs/a", "runs/b", "c"]
     (tmp_path / "a,b").mkdir()
-    assert cli.run_folders(str(tmp_path / "a,b")) == [str(tmp_path / "a,b")]
+    assert common.run_folders(str(tmp_path / "a,b")) == [str(tmp_path / "a,b")]
     for empty in ("a,,b", ",a", "a,", "a, ,b", ","):
         with pytest.raises(UsageError, match="has an empty name; an ensemble's runs are given with one comma between"):
-            cli.run_folders(empty)
+            common.run_folders(empty)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin.flags import read_options
+from t2t_lite.cli.flags import read_options
 from t2t_lite.errors import UsageError
 from t2t_lite.option_values import sampler_options
 from t2t_lite.samplers.base import Sampler, make_sampler

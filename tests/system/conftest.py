@@ -50,7 +50,7 @@ def run() -> Run:
         input: bytes = b"",
         env: Mapping[str, str | None] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        module = f"t2t_lite.bin.{command}"
+        module = f"t2t_lite.cli.{command}"
         changed = {**environment, **(env or {})}
         whole = {name: value for name, value in changed.items() if value is not None}
         if fresh:

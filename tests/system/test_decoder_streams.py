@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from t2t_lite.bin.line_source import BLOCK
+from t2t_lite.cli.line_source import BLOCK
 from tests import commands
 
 pytestmark = pytest.mark.nightly
@@ -39,7 +39,7 @@ def _stopped(by: signal.Signals, done: int, out: Path, *flags: object) -> tuple[
     state, err = Path(f"{out}.partial.json"), out.parent / "err"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     start: Any = commands.start(
-        "t2t_lite.bin.decoder", *flags, f"--output={out}", out=Path(os.devnull), err=err, env=environment
+        "t2t_lite.cli.decoder", *flags, f"--output={out}", out=Path(os.devnull), err=err, env=environment
     )
     deadline = time.monotonic() + 200
     while start.is_alive() and time.monotonic() < deadline:
@@ -84,7 +84,7 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
 def test_a_line_is_answered_before_the_next_comes(
     trained: tuple[Path, str], stop: signal.Signals | None, status: int
 ) -> None:
-    command = [sys.executable, "-m", "t2t_lite.bin.decoder", *_flags(trained)]
+    command = [sys.executable, "-m", "t2t_lite.cli.decoder", *_flags(trained)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         for line in (b"the dog sees a cat .\n", b"\n", b"a cat sees the dog .\n"):

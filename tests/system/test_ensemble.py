@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.bin import decoder
+from t2t_lite.cli import decoder
 from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
 from t2t_lite.export.run_card import make_card

@@ -91,7 +91,7 @@ for command, *flags in json.load(sys.stdin):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            status = importlib.import_module(f"t2t_lite.bin.{command}").main(flags)
+            status = importlib.import_module(f"t2t_lite.cli.{command}").main(flags)
         except SystemExit as end:
             status = end.code
     answers.append([status, out.getvalue(), err.getvalue()])

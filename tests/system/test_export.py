@@ -112,7 +112,7 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
 def test_sigterm_leaves_nothing_of_an_export(trained: tuple[Path, str], tmp_path: Path) -> None:
     out, err = tmp_path / "out", tmp_path / "err"
     flags = [f"--output_dir={trained[0]}", f"--export_dir={tmp_path / 'versions'}"]
-    process = commands.start("t2t_lite.bin.exporter", *flags, out=out, err=err)
+    process = commands.start("t2t_lite.cli.exporter", *flags, out=out, err=err)
     try:
         end = time.monotonic() + 120
         while not any(tmp_path.glob("versions/.partial.*/version/*")):

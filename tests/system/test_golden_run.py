@@ -53,7 +53,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
     def run_command(name: str, *flags: object) -> str:
         capsys.readouterr()
-        status = importlib.import_module(f"t2t_lite.bin.{name}").main([str(flag) for flag in flags])
+        status = importlib.import_module(f"t2t_lite.cli.{name}").main([str(flag) for flag in flags])
         said = capsys.readouterr()
         assert status == 0, said.err
         return said.out

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.bin import importer
+from t2t_lite.cli import importer
 from t2t_lite.data.store import open_store
 from t2t_lite.ids import EOS
 from t2t_lite.importers import own_decodes, tensor2tensor
@@ -99,7 +99,7 @@ def test_a_killed_import_leaves_no_run(run: Run, folder: Path, tmp_path: Path) -
     """The import is killed before it writes its last file; the next import removes the files it left."""
     output_dir = tmp_path / "run"
     code = (
-        "import os, signal, sys\nfrom t2t_lite.bin import importer\nfrom t2t_lite.importers import run_folder\n"
+        "import os, signal, sys\nfrom t2t_lite.cli import importer\nfrom t2t_lite.importers import run_folder\n"
         "run_folder.write_run = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\nimporter.main(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", code, *_flags(folder, output_dir)]

@@ -87,7 +87,7 @@ def test_a_killed_start_long_pairs_and_hundreds_of_epochs_are_noted(run: Run, tm
     flags += [f"--hparams={SMALL},max_length=40", f"--output_dir={tmp_path / 'run'}"]
     out, err = tmp_path / "out", tmp_path / "err"
     err.touch()
-    process = commands.start("t2t_lite.bin.trainer", *flags, out=out, err=err)
+    process = commands.start("t2t_lite.cli.trainer", *flags, out=out, err=err)
     try:
         end = time.monotonic() + 120
         while time.monotonic() < end and "\nstep 3 of 100,000: loss " not in err.read_text():

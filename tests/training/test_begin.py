@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
-from t2t_lite.bin import trainer as bin_trainer
+from t2t_lite.cli import trainer as bin_trainer
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError

@@ -24,7 +24,7 @@ def test_a_dev_loss_above_that_of_guessing_is_a_warning_also_at_a_restart(tmp_pa
     )
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--num_workers=1"]
     run = tmp_path / "run"
-    done = commands.run("t2t_lite.bin.trainer", *flags, f"--output_dir={run}")
+    done = commands.run("t2t_lite.cli.trainer", *flags, f"--output_dir={run}")
     said = done.stderr.decode()
     assert done.returncode == 0, said
     (warning,) = [line for line in said.split("\n") if line.startswith("warning: a loss of ")]
@@ -32,5 +32,5 @@ def test_a_dev_loss_above_that_of_guessing_is_a_warning_also_at_a_restart(tmp_pa
     assert "the run diverges. A lower learning_rate_factor" in warning
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().split("\n")[:-1]]
     assert [line["dev_loss"] > 1000 for line in lines if "dev_loss" in line] == [True]
-    again = commands.run("t2t_lite.bin.trainer", f"--output_dir={run}")
+    again = commands.run("t2t_lite.cli.trainer", f"--output_dir={run}")
     assert again.returncode == 0, again.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.bin import trainer
+from t2t_lite.cli import trainer
 from t2t_lite.training import expected
 
 

@@ -66,7 +66,7 @@ def _train(folder: Path, name: str, processors: int, *flags: str) -> commands.Ba
     """Starts a training in folder/name that may use that many processors."""
     streams = {"out": folder / f"{name}.out", "err": folder / f"{name}.err"}
     flags = (f"--output_dir={folder / name}", *flags)
-    return commands.start("t2t_lite.bin.trainer", *flags, **streams, processors=HERE[:processors])
+    return commands.start("t2t_lite.cli.trainer", *flags, **streams, processors=HERE[:processors])
 
 
 def _copy_until(step: int, whole: Path, folder: Path) -> None:

@@ -22,7 +22,7 @@ HPARAMS = (
 
 def _command(run: Path) -> list[str]:
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={HPARAMS}", "--num_workers=1"]
-    return [sys.executable, "-m", "t2t_lite.bin.trainer", f"--output_dir={run}", *flags]
+    return [sys.executable, "-m", "t2t_lite.cli.trainer", f"--output_dir={run}", *flags]
 
 
 def _steps(run: Path) -> list[int]:

@@ -251,7 +251,7 @@ def test_the_command_ends_with_status_1_and_the_report_also_on_two_devices(tmp_p
         "train_steps=9,save_every=1"
     )
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--devices=2", "--num_workers=1"]
-    done = commands.run("t2t_lite.bin.trainer", *flags, f"--output_dir={tmp_path / 'run'}")
+    done = commands.run("t2t_lite.cli.trainer", *flags, f"--output_dir={tmp_path / 'run'}")
     assert done.returncode == 1, done.stderr
     warned, said = commands.without_progress(done.stderr.decode()).split("\n", 1)
     assert warned.startswith("warning: the learning rate still rises at the last update, step 9.")
@@ -272,7 +272,7 @@ def test_weights_that_are_not_finite_end_the_run_and_are_never_saved(tmp_path: P
         f"train_steps=9,save_every={save_every}"
     )
     flags = ["--problem=toy_reverse", "--hparams_set=tiny", f"--hparams={hparams}", "--num_workers=1"]
-    done = commands.run("t2t_lite.bin.trainer", *flags, "--skip_bad_batches=9", f"--output_dir={tmp_path / 'run'}")
+    done = commands.run("t2t_lite.cli.trainer", *flags, "--skip_bad_batches=9", f"--output_dir={tmp_path / 'run'}")
     *_, message = done.stderr.decode().rstrip("\n").split("\n")
     assert done.returncode == 1, done.stderr
     assert b"Traceback" not in done.stderr

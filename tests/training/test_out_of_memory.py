@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # survives a lack of memory.
 LIMITED = """
 import resource, sys
-from t2t_lite.bin import cli, trainer
+from t2t_lite.cli import common, trainer
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 load_tensorflow()
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -42,7 +42,7 @@ class Command:
     @classmethod
     def start(cls, folder: Path, *flags: str) -> "Command":
         streams = {"out": Path(f"{folder}.out"), "err": Path(f"{folder}.err")}
-        return cls(folder, commands.start("t2t_lite.bin.trainer", f"--output_dir={folder}", *flags, **streams))
+        return cls(folder, commands.start("t2t_lite.cli.trainer", f"--output_dir={folder}", *flags, **streams))
 
     def finish(self, status: int = 0) -> None:
         self.process.join(400)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.bin import exporter, trainer
+from t2t_lite.cli import exporter, trainer
 from t2t_lite.metrics.score import Score
 from t2t_lite.runs import run_data
 from t2t_lite.runs.recipe_request import RecipeRequest

@@ -1,0 +1,207 @@
+"""Shared parts of the commands: flags that name a run, error messages, exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite import config
+from t2t_lite.cli.parser import Parser as Parser
+from t2t_lite.distributed.tensorflow_loading import prepare_command
+from t2t_lite.errors import T2TError, UsageError, did_you_mean
+from t2t_lite.fields import Field
+from t2t_lite.files import lacks_room
+from t2t_lite.signals import Terminated
+
+if TYPE_CHECKING:
+    from t2t_lite.runs.open_request import OpenRequest
+
+PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
+PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
+RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
+_METAVARS = {"length_penalty": "ALPHA"}
+DECODE_FIELDS = tuple(f.name for f in config.fields(config.HParams).values() if f.group == "decode")
+_WEIGHTS = ("best", "averaged", "newest")  # or a step
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM as exceptions that cannot be lost.
+
+    They are raised at once, and again by `check`, because Python drops exceptions raised in a garbage collector's
+    callback.
+    """
+
+    def __init__(self) -> None:
+        self._raised: KeyboardInterrupt | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) != signal.SIG_IGN:  # SIG_IGN: for example in the background of a shell
+                signal.signal(number, self._stop)
+
+    def check(self) -> None:
+        """Raises KeyboardInterrupt or Terminated if one of the signals has come."""
+        if self._raised is not None:
+            raise self._raised
+
+    def _stop(self, number: int, frame: object) -> None:
+        self._raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
+        raise self._raised
+
+
+def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str = "run the same command again") -> int:
+    """Runs a command's body; returns its exit status.
+
+    `interrupted` is printed after Ctrl-C or SIGTERM; `again` is what to do when there is room on the disk again.
+
+    0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. Errors
+    that the user can fix are printed as a sentence, without a traceback.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (it stays open)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a sample it cannot hold ends no training
+    logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
+    logging.getLogger("t2t_lite").setLevel(logging.INFO)
+    prepare_command()
+    try:
+        return body()
+    except T2TError as error:
+        return _fail(str(error), error.exit_status)
+    except KeyboardInterrupt as stopped:
+        return _fail(interrupted, 143 if isinstance(stopped, Terminated) else 130)
+    except BrokenPipeError:
+        # The reader of the output is gone; Python's flush at exit would fail as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except MemoryError:
+        return _fail("There is not enough memory. Give smaller files, or fewer lines at a time.", 1)
+    except OSError as error:
+        advice = f" Make room and {again}." if lacks_room(error) else ""
+        return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return status
+
+
+def open_request(args: argparse.Namespace) -> OpenRequest:
+    """Returns which runs the flags open; with --trust_run, --usr_dir is the folder that they name."""
+    from t2t_lite.runs.open_request import OpenRequest
+
+    folders = run_folders(args.output_dir)
+    trust_run(args, folders)
+    given = {name: getattr(args, name, None) for name in DECODE_FIELDS}
+    return OpenRequest(
+        folders=tuple(folders),
+        checkpoint=getattr(args, "checkpoint", None),
+        usr_dir=args.usr_dir,
+        precision=getattr(args, "precision", None),
+        search={name: value for name, value in given.items() if value is not None},
+    )
+
+
+def run_folders(output_dir: str) -> list[str]:
+    """Splits --output_dir=A,B,C at its commas, unless a folder has exactly this name, commas included."""
+    if "," not in output_dir or os.path.isdir(output_dir):
+        return [output_dir]
+    folders = output_dir.split(",")
+    if not all(folder.strip() for folder in folders):
+        raise UsageError(
+            f"--output_dir={output_dir} has an empty name; an ensemble's runs are given with one comma between two of "
+            "them, as in --output_dir=A,B,C."
+        )
+    return folders
+
+
+def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) -> None:
+    """With --trust_run, sets --usr_dir to the code that the run in --output_dir names.
+
+    Args:
+        folders: the runs' folders; None: --output_dir is the only one.
+    """
+    from t2t_lite.runs.run_dir import recorded_code
+
+    if not args.trust_run:
+        return
+    if args.output_dir is None or args.usr_dir is not None:
+        raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
+    named = {recorded_code(folder) for folder in folders or [args.output_dir]} - {None}
+    if len(named) > 1:
+        raise UsageError(
+            f"--trust_run: these runs have their code in {' and '.join(sorted(filter(None, named)))}. Give one folder "
+            "that has the code of all: --usr_dir=DIR."
+        )
+    args.usr_dir = named.pop() if named else None
+
+
+def add_trust_flag(parser: argparse._ActionsContainer) -> None:
+    """Adds --trust_run."""
+    parser.add_argument(
+        "--trust_run",
+        action="store_true",
+        default=None,
+        help="import the code in the folder that the run names; only for your own runs, or those of people you trust",
+    )
+
+
+def add_code_flags(parser: argparse._ActionsContainer) -> None:
+    """Adds --usr_dir and --trust_run, the flags for a run's own code."""
+    parser.add_argument("--usr_dir", metavar="DIR", help="folder of your own code, if the run was trained with it")
+    add_trust_flag(parser)
+
+
+def positive(text: str) -> int:
+    """The `type` of a flag that counts something."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def checkpoint(text: str) -> str:
+    """The `type` of a flag that names weights of a run."""
+    if text not in _WEIGHTS and not text.isdecimal():
+        advice = did_you_mean(text, _WEIGHTS)
+        raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000.{advice}")
+    return text
+
+
+def add_search_flags(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Adds flags for fields of the group "decode"."""
+    fields = config.fields(config.HParams)
+    for name in names:
+        help = f"{fields[name].meta.meaning}; default: the run's"
+        parser.add_argument(f"--{name}", type=_read(fields[name]), metavar=_METAVARS.get(name, "N"), help=help)
+
+
+def _read(field: Field) -> Callable[[str], Any]:
+    """The `type` of a flag for a field of a recipe."""
+
+    def read(text: str) -> Any:
+        try:
+            value = field.parse(text)
+            field.check(value)
+        except UsageError as error:
+            raise argparse.ArgumentTypeError(str(error).removeprefix("hparams: ")) from None
+        return value
+
+    return read
+
+
+def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:
+    """Adds the flags that name one or more trained runs and their weights; `help` is the help of --output_dir."""
+    parser.add_argument("--output_dir", metavar="DIR", required=required, help=help)
+    parser.add_argument(
+        "--checkpoint",
+        type=checkpoint,
+        metavar="best|averaged|newest|N",
+        help="which weights; default: averaged or best, whichever the trainer found better on dev, or a best found "
+        "since; else the newest",
+    )
+    add_code_flags(parser)

@@ -1,0 +1,171 @@
+"""t2t-lite-compare: the paper's Table 2 for several hparams sets, trained on one problem under one budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.cli import common, flags, output
+from t2t_lite.compare.sets import CompareRequest, Entry, read_entries
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.ops import threads
+from t2t_lite.runs.lock import only_process
+
+if TYPE_CHECKING:
+    from t2t_lite.compare.runs import Run, Runs
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    args = parser.parse(argv)
+    return common.run(lambda: _run(args), interrupted="interrupted; the same command goes on.")
+
+
+def make_parser() -> common.Parser:
+    parser = common.Parser(
+        prog="t2t-lite-compare",
+        description="Trains several hparams sets on one problem under one budget, and prints their scores, "
+        "whether these differ from the first one's, parameters, training FLOPs, speed and memory. The same command "
+        "goes on with what is not done.",
+        epilog="Example: t2t-lite-compare --problem=toy_ende --sets=tiny,rnn_tiny,tiny*4 --train_flops=2e13 "
+        "--output_dir=runs/compared",
+    )
+    parser.add_argument(
+        "--sets",
+        type=_entries,
+        required=True,
+        metavar="NAME,NAME+FIELD=VALUE,NAME*N,...",
+        help="hparams sets; +FIELD=VALUE changes one of them; NAME*N is an ensemble of N runs with seeds of their own; "
+        "the others are compared with the first",
+    )
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="a folder for the runs and the tables")
+    budget = parser.add_mutually_exclusive_group()
+    budget.add_argument(
+        "--train_flops",
+        type=_flops,
+        metavar="N",
+        help="FLOPs of each training on real tokens, such as 2e15; default: each set's own train_steps",
+    )
+    budget.add_argument(
+        "--train_minutes",
+        type=_minutes,
+        metavar="M",
+        help="train each set for M minutes of this machine: its speed is measured first, and decides the number of "
+        "updates; evaluations, compilation and checkpoints do not count",
+    )
+    budget.add_argument("--train_steps", type=common.positive, metavar="N", help="updates of each training instead")
+    parser.add_argument("--hparams", action="append", metavar="NAME=VALUE,...", help="changes to all of the sets")
+    parser.add_argument("--seed", type=common.positive, default=1, metavar="N", help="of the first run of each set")
+    parser.add_argument(
+        "--seeds",
+        type=common.positive,
+        default=1,
+        metavar="N",
+        help="runs of each set: their mean and spread are shown",
+    )
+    flags.add_problem_flags(parser, required=False)
+    return parser
+
+
+def _entries(text: str) -> list[Entry]:
+    try:
+        return read_entries(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _flops(text: str) -> float:
+    return _number(text, 1e30, "a number of FLOPs, such as 2e15")
+
+
+def _minutes(text: str) -> float:
+    return _number(text, 1e9, "a number of minutes above 0, such as 30 or 0.5")
+
+
+def _number(text: str, limit: float, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < limit:
+        raise argparse.ArgumentTypeError(f"{text} is not {what}")
+    return number
+
+
+def compare_request(args: argparse.Namespace) -> CompareRequest:
+    """Returns what the flags ask for."""
+    return CompareRequest(
+        output_dir=args.output_dir,
+        entries=tuple(args.sets),
+        data=flags.data_request(args),
+        changes=tuple(args.hparams or ()),
+        **{name: getattr(args, name) for name in ("train_flops", "train_minutes", "train_steps", "seed", "seeds")},
+    )
+
+
+def _run(args: argparse.Namespace) -> int:
+    interrupts = common.Interrupts()
+    request = compare_request(args)
+    _check(request)
+    folder = Path(request.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    with only_process(folder / ".compare.lock", "t2t-lite-compare"):
+        load_tensorflow()
+        from t2t_lite.compare.runs import Runs
+
+        threads.set_inter_op_parallelism()  # as t2t-lite-decoder, whose speed the table shows
+        runs = Runs(request)
+        runs.plan(request.entries)
+        trained = []
+        for entry in request.entries:
+            interrupts.check()
+            trained.append(runs.trained(entry))
+        _write(request, runs, trained)
+    return 0
+
+
+def _write(request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
+    """Measures what was trained, and writes and prints the tables."""
+    from t2t_lite.compare.formats import csv_table, latex_table
+    from t2t_lite.compare.picture import Point, svg
+    from t2t_lite.compare.table import measure, table
+
+    rows = [
+        measure(entry.name, groups, runs.budget(entry), request.data.usr_dir)
+        for entry, groups in zip(request.entries, trained, strict=True)
+    ]
+    rows = [row.against(rows[0]) for row in rows]
+    folder = Path(request.output_dir)
+    output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
+    points = [Point(row.name, row.mean, row.train_flops) for row in rows]
+    output.write_file(str(folder / "table.svg"), svg(points, rows[0].scores[0].name).encode())
+    text = table(rows, f"{request.data.problem}, {rows[0].split} set")
+    output.write_file(str(folder / "table.txt"), text.encode())
+    output.write_file(str(folder / "table.csv"), csv_table(rows).encode())
+    output.write_file(str(folder / "table.tex"), latex_table(rows).encode())
+    print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
+
+
+def _check(request: CompareRequest) -> None:
+    """Raises UsageError, before any long work, if the problem, its score, its test or one of the sets is invalid."""
+    from t2t_lite.metrics.score import check_metric
+    from t2t_lite.metrics.significance import random_seed
+    from t2t_lite.optimizers.choices import check_choices
+
+    problem = request.data.make_problem()
+    check_metric(problem.make_metric(), f"The problem {problem.name!r}")
+    if len(request.entries) > 1:
+        random_seed()
+    for entry in request.entries:
+        check_choices(request.recipe(entry).hparams, load_tensorflow)
+    check_tensorflow_folder("output_dir", request.output_dir)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""t2t-lite-demo: a local web page that translates while you type."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from t2t_lite.cli import common
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
+
+if TYPE_CHECKING:
+    from t2t_lite.demo.backends import Backend
+
+_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "beam_size")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    args = parser.parse(argv)
+    _check_flags(parser, args)
+    return common.run(lambda: _run(args), "interrupted; the page is no longer served.")
+
+
+def make_parser() -> common.Parser:
+    parser = common.Parser(
+        prog="t2t-lite-demo",
+        description="Serves a web page on this machine that translates while you type, with the n-best list, the "
+        "attention and the model card. Needs t2t-lite[demo].",
+    )
+    common.add_run_flags(parser, required=False)
+    common.add_search_flags(parser, "beam_size")
+    parser.add_argument(
+        "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
+    )
+    parser.add_argument("--server", metavar="HOST:PORT", help="TensorFlow Serving's REST API, such as localhost:8501")
+    parser.add_argument("--model", metavar="NAME", help="the name that the server gives the model")
+    page = parser.add_argument_group("the page")
+    page.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, this machine alone")
+    page.add_argument("--port", type=_port, default=8600, metavar="N", help="default: 8600; 0 finds a free one")
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a whole number from 0 to 65535")
+    return int(text)
+
+
+def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Ends the program with status 2 unless the flags name one model."""
+    if sum(flag is not None for flag in (args.output_dir, args.saved_model, args.server)) != 1:
+        parser.error("give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME")
+    if (args.server is None) != (args.model is None):
+        parser.error("--server and --model go together")
+    for flag in _RUN_FLAGS:
+        if args.output_dir is None and getattr(args, flag) is not None:
+            parser.error(f"--{flag} goes with --output_dir")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from t2t_lite.demo.app import check_installed, make_app
+    from t2t_lite.demo.server import listen, serve
+
+    # Before TensorFlow and the model, so that mistakes show at once.
+    check_installed()
+    with listen(args.host, args.port) as listener:
+        backend = _backend(args)
+        backend.translate(["a"])  # the first translation takes seconds: do it before the page is used
+        _announce(args.host, listener)
+        serve(make_app(backend, args.host), listener)
+    return 0
+
+
+def _backend(args: argparse.Namespace) -> Backend:
+    from t2t_lite.demo import backends
+
+    if args.server is not None:
+        return backends.Server(args.server, args.model)
+    if args.saved_model is not None:
+        from t2t_lite.export.export_folder import find_version, read_card
+
+        read_card(find_version(args.saved_model))
+        load_tensorflow()
+        from t2t_lite.export.exported import ExportedTranslator
+
+        with quiet():
+            return backends.Export(ExportedTranslator(args.saved_model))
+    request = common.open_request(args)
+    request.check()
+    load_tensorflow()
+    from t2t_lite.export.run_card import make_card
+
+    run = request.open_to_decode()
+    return backends.Run(run.translator, make_card(run))
+
+
+def _announce(host: str, listener: socket.socket) -> None:
+    address, port = listener.getsockname()[:2]
+    ip = ipaddress.ip_address(address)
+    if not ip.is_loopback:
+        print(
+            f"warning: --host={host} lets everybody who reaches this machine use the page, without a password.",
+            file=sys.stderr,
+        )
+    name = socket.gethostname() if ip.is_unspecified else f"[{host}]" if ":" in host else host
+    print(f"http://{name}:{port}/\n\nNext: open this address in a browser. Ctrl-C ends the page.", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""t2t-lite-eval of files: translations against references and baselines, and trees against trees."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
+
+from t2t_lite import registry
+from t2t_lite.cli import eval_scores
+from t2t_lite.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from t2t_lite.metrics.score import CorpusMetric, Score
+
+
+class _Files(NamedTuple):
+    """Lines of files of one length; sources is empty if they are not given."""
+
+    hypotheses: list[str]
+    references: list[list[str]]
+    baselines: list[list[str]]
+    sources: list[str]
+
+
+def score_trees(args: argparse.Namespace) -> int:
+    """Scores --test against --gold; returns the exit status."""
+    from t2t_lite.data.sources import read_lines
+    from t2t_lite.metrics import bracketing
+    from t2t_lite.text.trees import check_words, tree_lines
+
+    gold, test = (tree_lines(list(read_lines(path)), path) for path in (args.gold, args.test))
+    check_words(gold, args.gold)
+    found = bracketing.evaluate(gold, test, eval_scores.tree_parameters(args))
+    found.check_errors()
+    eval_scores.list_faults(found)
+    eval_scores.print_trees(args, {}, found)
+    return 0
+
+
+def score_files(args: argparse.Namespace) -> int:
+    """Scores --hypotheses against --references, compared with each --baseline; returns the exit status."""
+    registry.load_plugins(args.usr_dir)
+    asked = ("bleu", args.language or "")
+    metrics = eval_scores.text_metrics(args, *asked)
+    files = _read_files(args)
+    eval_scores.warn_of_text(args, files.hypotheses, files.references[0], *asked)
+    if files.baselines:
+        _compare(args, metrics, files)
+    else:
+        eval_scores.print_scores(args, {}, [_score(metric, files.hypotheses, files) for metric in metrics])
+    return 0
+
+
+def _score(metric: CorpusMetric, hypotheses: list[str], files: _Files) -> Score:
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import scored
+
+    first, *others = files.references
+    if isinstance(metric, Metric):
+        return metric.score(hypotheses, first, files.sources, others)
+    if others or not files.sources:
+        raise UsageError(
+            f"{type(metric).__name__} is a metric of your own: it takes one --references=FILE and --sources=FILE."
+        )
+    return scored(metric, hypotheses, first, files.sources)
+
+
+def _compare(args: argparse.Namespace, metrics: list[CorpusMetric], files: _Files) -> None:
+    from t2t_lite.metrics import significance
+
+    test = significance.paired_randomisation if args.paired_ar else significance.paired_bootstrap
+    records = []
+    for metric in metrics:
+        score = _score(metric, files.hypotheses, files)
+        found = [test(metric, score, _score(metric, baseline, files)) for baseline in files.baselines]
+        if args.json:
+            record = found[0].as_dict()
+            if len(found) > 1:
+                pairs = zip(args.baseline, found, strict=True)
+                record["paired"] = [{"file": path, **one.as_dict()["paired"]} for path, one in pairs]
+            records.append(record)
+            continue
+        print(found[0].score.format())
+        for path, one in zip(args.baseline, found, strict=True):
+            print(one.format_baseline(path if len(found) > 1 else ""))
+    if args.json:
+        eval_scores.print_json({}, records)
+
+
+def _read_files(args: argparse.Namespace) -> _Files:
+    """Returns the lines of the files, which are all of the same number."""
+    from t2t_lite.data import sgm
+    from t2t_lite.data.sources import read_lines
+
+    paths = [*args.references, args.hypotheses, *(args.baseline or []), *([args.sources] if args.sources else [])]
+    files = [list(read_lines(path, sgml=True)) for path in paths]
+    first = paths[0]
+    if args.sgm:
+        references = sgm.parse(files[0], first)
+        files[0] = list(references.values())
+        for i in range(1, len(files)):
+            if sgm.is_sgm(files[i]):
+                files[i] = sgm.in_order(sgm.parse(files[i], paths[i]), references, paths[i], first)
+    for path, lines in zip(paths, files, strict=True):
+        if not args.sgm and sgm.is_sgm(lines):
+            raise DataError(f"{path} is not plain text but SGML; --sgm reads it where the references are SGML too.")
+        if len(lines) != len(files[0]):
+            raise DataError(
+                f"{path} has {len(lines):,} lines but {first} has {len(files[0]):,}; "
+                "line N of one is scored against line N of the other."
+            )
+    if not files[0]:
+        raise DataError(f"{args.hypotheses} and {first} are empty; there is nothing to score.")
+    count = len(args.references)
+    sources = files.pop() if args.sources else []
+    return _Files(files[count], files[:count], files[count + 1 :], sources)

@@ -1,0 +1,104 @@
+"""t2t-lite-exporter: writes a run as a SavedModel for TensorFlow Serving, text in and text out, or for CTranslate2."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.cli import common
+from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    args = make_parser().parse(argv)
+    return common.run(lambda: _run(args), "interrupted; nothing was exported.")
+
+
+def make_parser() -> common.Parser:
+    parser = common.Parser(
+        prog="t2t-lite-exporter",
+        description="Writes a run's weights, vocabularies and beam search as EXPORT_DIR/N, a SavedModel that stock "
+        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast engine for CPUs.",
+    )
+    common.add_run_flags(parser)
+    parser.add_argument("--format", choices=tuple(FORMATS), default="saved_model")
+    parser.add_argument(
+        "--export_dir",
+        metavar="DIR",
+        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2; an "
+        "ensemble has no default",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=common.PRECISIONS,
+        help=f"{common.PRECISION_HELP}, for CTranslate2 float32",
+    )
+    common.add_search_flags(parser, "beam_size", "length_penalty", "extra_length", "max_source_length")
+    parser.add_argument(
+        "--signatures",
+        metavar="NAME,...",
+        help="besides serving_default, some of nbest, score, tokens, attention; default: nbest,score. attention "
+        "answers few bytes with megabytes of varying shape: for your own use, not for the public",
+    )
+    parser.add_argument(
+        "--warmup_batch_size",
+        type=common.positive,
+        metavar="N",
+        help="sentences of the largest warm-up request, at most the server's max_batch_size; default: 8",
+    )
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    interrupts = common.Interrupts()
+    signatures = None if args.signatures is None else [name.strip() for name in args.signatures.split(",")]
+    request = ExportRequest(
+        runs=common.open_request(args),
+        format=args.format,
+        export_dir=args.export_dir,
+        signatures=None if signatures is None else tuple(filter(None, signatures)),
+        warmup_batch_size=args.warmup_batch_size,
+    )
+    version, card = export_runs(request, interrupts.check)
+    _report(version, args.format, card)
+    if args.precision == "int8" and args.format == "saved_model":
+        _warn_of_processors()
+    return 0
+
+
+def _warn_of_processors() -> None:
+    """Says where an export of 8-bit integers runs."""
+    from t2t_lite.ops.int8_product import unable
+
+    why = unable()
+    print(
+        "warning: int8 runs only on x86 processors with VNNI instructions (Intel since 2019, AMD since 2022). On "
+        "others TensorFlow Serving does not load this export, and ends if it starts with it. "
+        + (f"On this machine it does not run: {why}" if why else "This machine can run it."),
+        file=sys.stderr,
+    )
+
+
+def _report(version: Path, name: str, card: dict[str, Any]) -> None:
+    megabytes = sum(path.stat().st_size for path in version.rglob("*") if path.is_file()) / 1e6
+    print(f"{version}: {megabytes:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+    scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
+    print(f"scores: {', '.join(scores) or card['scores_note']}")
+    if name == "ctranslate2":
+        print(f"\nNext: {version / 'README.txt'} has the Python that translates with it")
+        return
+    base, whole = (shlex.quote(str(path)) for path in (version.parent, version.parent.resolve()))
+    name = card["problem"]["name"]
+    print(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
+    print(
+        f"or:   docker run -p 127.0.0.1:8501:8501 -v {whole}:/models/{name} -e MODEL_NAME={name} "
+        f"tensorflow/serving:2.20.0\n      t2t-lite-query --server=localhost:8501 --model={name}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

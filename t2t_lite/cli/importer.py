@@ -1,0 +1,206 @@
+"""t2t-lite-import: makes a run from a checkpoint of tensor2tensor or OpenNMT-tf and its vocabulary."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+from t2t_lite import config, registry
+from t2t_lite.cli import common
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import DataError, check_tensorflow_path
+from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.signals import Terminated
+
+if TYPE_CHECKING:
+    from t2t_lite.importers.run_folder import Import
+
+_LONGEST = {  # the longest length of an output in each toolkit
+    "tensor2tensor": "in tensor2tensor it depends on the batch",
+    "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
+}
+# The flags that import.json keeps.
+_GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
+_DECODING = ("beam_size", "length_penalty", "extra_length")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    args = parser.parse(argv)
+    if (args.check is None) != (args.check_input is None):
+        parser.error("--check=FILE, outputs of tensor2tensor or OpenNMT-tf, goes with --check_input=FILE, their inputs")
+    return common.run(lambda: _run(args), "interrupted; nothing was imported.")
+
+
+def make_parser() -> common.Parser:
+    parser = common.Parser(
+        prog="t2t-lite-import",
+        description="Makes a run of a Transformer that tensor2tensor or OpenNMT-tf trained: its checkpoint, its "
+        "settings and its vocabulary. All other commands then take it as any run, and compute what was computed there.",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR|PREFIX,...",
+        required=True,
+        help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
+        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged",
+    )
+    parser.add_argument("--average", type=common.positive, metavar="N", default=1, help="average a folder's N newest")
+    parser.add_argument(
+        "--vocabulary",
+        metavar="FILE",
+        required=True,
+        help="vocab.PROBLEM.SIZE[.subwords] of t2t-datagen's --data_dir, subwords or tokens; or the word bytes; or "
+        "what OpenNMT-tf's source_vocabulary names",
+    )
+    parser.add_argument("--target_vocabulary", metavar="FILE", help="where each side has a vocabulary of its own")
+    parser.add_argument(
+        "--sentencepiece",
+        metavar="FILE[,FILE]",
+        help="the SentencePiece model (one for each vocabulary) whose pieces a vocabulary of OpenNMT-tf lists; without "
+        "it lines are cut at white space, and have to be tokenized as for its training",
+    )
+    parser.add_argument(
+        "--hparams_set",
+        metavar="NAME",
+        help="tensor2tensor's, such as transformer_base, where no hparams.json or flags.txt is beside the checkpoint; "
+        "or a model of OpenNMT-tf's catalog, such as TransformerBase: its --model_type",
+    )
+    parser.add_argument(
+        "--hparams",
+        metavar="NAME=VALUE,...",
+        help="settings by this toolkit's names, such as num_heads=8; they override those found in files. "
+        "source_end=true: OpenNMT-tf's data had source_sequence_controls with an end",
+    )
+    parser.add_argument(
+        "--target_space_id",
+        type=int,
+        metavar="N",
+        help="the number of the vector that tensor2tensor has for the target language; default: the one that was "
+        "trained, if that can be seen, or 0",
+    )
+    parser.add_argument(
+        "--with_optimizer",
+        action="store_true",
+        default=None,
+        help="take tensor2tensor's optimizer over, too, so that a training goes on with it: t2t-lite-trainer "
+        "--warm_start_from=RUN --with_optimizer",
+    )
+    parser.add_argument("--languages", metavar="SRC-TGT", help="such as en-de; for the model card and for scores")
+    _add_output_flags(parser)
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    return parser
+
+
+def _add_output_flags(parser: common.Parser) -> None:
+    """Adds the flags for how the run decodes and what its outputs are compared with."""
+    parser.add_argument(
+        "--beam_size",
+        type=common.positive,
+        metavar="N",
+        help="the default of all commands, kept in the run; without it: 4",
+    )
+    parser.add_argument(
+        "--length_penalty", type=float, metavar="ALPHA", help="the same; without it: 0.6, or 0 for OpenNMT-tf"
+    )
+    parser.add_argument(
+        "--extra_length",
+        type=int,
+        metavar="N",
+        help="outputs may be longer than inputs by this; default: 50",
+    )
+    parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
+    parser.add_argument("--check", metavar="FILE", help="what it wrote for them: says how many lines are equal")
+
+
+def _run(args: argparse.Namespace) -> int:
+    # Before TensorFlow, so that mistakes show at once.
+    from t2t_lite.data.sources import read_lines
+    from t2t_lite.importers import vocabulary_kinds
+
+    decoding = {name: getattr(args, name) for name in _DECODING if getattr(args, name) is not None}
+    config.replace(registry.hparams("t2t_import"), **decoding)
+    problem = registry.problem("imported", languages=args.languages)
+    check_input, check = (list(read_lines(path)) if path else [] for path in (args.check_input, args.check))
+    if len(check_input) != len(check):
+        raise DataError(
+            f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
+            "the output for line N of the other."
+        )
+    check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
+    check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
+    files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
+    loaded = [vocabulary_kinds.load(path) for path in files]
+    load_tensorflow()
+    from t2t_lite.importers import run_folder, t2t_slots, toolkits
+
+    run_folder.check_folder(args.output_dir)
+    imported, vocabularies = toolkits.read(
+        args.checkpoint.split(","),
+        loaded,
+        args.sentencepiece.split(",") if args.sentencepiece else [],
+        with_optimizer=bool(args.with_optimizer),
+        average=args.average,
+        hparams_set=args.hparams_set,
+        hparams=args.hparams,
+        target_space_id=args.target_space_id,
+    )
+    found = run_folder.Import(
+        imported,
+        run_folder.recipe(imported, decoding),
+        vocabularies,
+        files,
+        problem.options(),
+        {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
+    )
+    if args.with_optimizer:
+        found = dataclasses.replace(found, slots=t2t_slots.needed(imported))
+    parameters = run_folder.write(args.output_dir, found)
+    _report(args, found, parameters)
+    if check:
+        try:
+            _check(args, imported.toolkit, check_input, check)
+        except KeyboardInterrupt as stopped:
+            print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
+            return 143 if isinstance(stopped, Terminated) else 130
+    run = shlex.quote(args.output_dir)
+    print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
+    print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")
+    return 0
+
+
+def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
+    from t2t_lite.importers import report
+
+    for name, text in report.lines(found, parameters):
+        print(f"{name + ':':<14} {text}")
+    print(f"{'run:':<14} {args.output_dir}")
+
+
+def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: list[str]) -> None:
+    from t2t_lite.importers.own_decodes import compare
+    from t2t_lite.ops import threads
+
+    threads.set_inter_op_parallelism()
+    run = OpenRequest(folders=(args.output_dir,)).open_to_decode()
+    found = compare(run.translator, inputs, outputs)
+    print(f"{'check:':<14} {found.equal:,} of {found.lines:,} outputs are equal to those of {args.check}")
+    if found.first is None:
+        return
+    if found.at_limit:
+        print(
+            f"{'':<14} {found.at_limit:,} others reached the longest length, which is the input's and "
+            f"--extra_length={run.translator.extra_length} here; {_LONGEST[toolkit]}"
+        )
+    for name, text in zip(("input", "there", "here"), found.first, strict=True):
+        print(f"{'':<14} {name:<5} {text}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

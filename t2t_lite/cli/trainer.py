@@ -1,0 +1,245 @@
+"""t2t-lite-trainer: from text to a scored model; prepares, trains, averages, translates and scores."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from t2t_lite import recipe_text, registry
+from t2t_lite.cli import common, completion, flags, output
+from t2t_lite.distributed.cluster import STRATEGIES
+from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import UsageError
+from t2t_lite.problem import check_vocab_size
+from t2t_lite.runs.start_request import StartRequest
+from t2t_lite.signals import Stopped
+from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, train
+
+_OUTPUT_LOST = "The output cannot be written any more; the training goes on, and its figures are in metrics.jsonl."
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs the command; returns its exit status."""
+    parser = make_parser()
+    args = parser.parse(argv)
+    if not wanted(args) and args.output_dir is None:
+        parser.error("give --output_dir=DIR, where the run is written")
+    return common.run(lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    common.trust_run(args)
+    request = start_request(args)
+    return show(args, request) if wanted(args) else run(request)
+
+
+def run(request: StartRequest) -> int:
+    """Trains, prints the result and returns the exit status."""
+    with output.lasting_output(_OUTPUT_LOST):
+        try:
+            result = train(plan_start(request))
+        except Stopped as stopped:
+            print(f"{stopped} Resume with {stopped.resume_with}", file=sys.stderr)
+            return stopped.exit_status
+        if result is not None:
+            print(result.text())
+    return 0
+
+
+def make_parser() -> common.Parser:
+    parser = common.Parser(
+        prog="t2t-lite-trainer",
+        description="Prepares the data if need be, trains (from the newest checkpoint on if there is one), "
+        "averages the last checkpoints, translates and scores the test set.",
+        epilog="Example: t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy",
+    )
+    parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, resumes the run in it")
+    parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
+    flags.add_recipe_flags(parser)
+    parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
+    _add_device_flags(parser)
+    _add_start_flags(parser)
+    parser.add_argument(
+        "--skip_bad_batches",
+        type=common.positive,
+        default=0,
+        metavar="N",
+        help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
+    )
+    parser.add_argument(
+        "--num_workers", type=common.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
+    )
+    common.add_trust_flag(parser)
+    add_show_flags(parser)
+    flags.add_problem_flags(parser, required=False)
+    return parser
+
+
+def _add_device_flags(parser: common.Parser) -> None:
+    parser.add_argument(
+        "--devices", type=common.positive, metavar="N", help="N GPUs or logical CPUs; default: all GPUs"
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="auto",
+        help="default: multi_worker where TF_CONFIG names several machines, mirrored on several devices",
+    )
+    parser.add_argument(
+        "--accumulate",
+        type=_accumulate,
+        metavar="N|auto",
+        help="parts of a device's share of a batch, computed one after the other: more need less memory, and change no "
+        "result; default: auto, as few as the memory allows",
+    )
+    parser.add_argument(
+        "--join_timeout",
+        type=common.positive,
+        default=DEFAULT_SECONDS,
+        metavar="SECONDS",
+        help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
+        f"default: {DEFAULT_SECONDS}",
+    )
+
+
+def _accumulate(text: str) -> int | None:
+    return None if text == "auto" else common.positive(text)
+
+
+def _add_start_flags(parser: common.Parser) -> None:
+    group = parser.add_argument_group("the start of a run")
+    start = group.add_mutually_exclusive_group()
+    start.add_argument(
+        "--warm_start_from",
+        metavar="RUN",
+        help="a new run starts from the weights of another, or of RUN/best, RUN/averaged or RUN/checkpoints/model-N",
+    )
+    start.add_argument(
+        "--reset_optimizer",
+        action="store_true",
+        help="resume with the optimizer's moments at zero, and with other settings of optimizer and schedule if they "
+        "are given; weights, step and learning-rate schedule stay",
+    )
+    group.add_argument(
+        "--with_optimizer",
+        action="store_true",
+        help="with --warm_start_from: take the optimizer's slots and the step of its newest checkpoint, too, so that "
+        "its training continues; train_steps counts its updates as well",
+    )
+
+
+def start_request(args: argparse.Namespace) -> StartRequest:
+    """Returns what the flags ask for."""
+    return StartRequest(
+        output_dir=args.output_dir,
+        data=flags.data_request(args),
+        recipe=flags.recipe_request(args),
+        warm_start_from=args.warm_start_from,
+        with_optimizer=args.with_optimizer,
+        reset_optimizer=args.reset_optimizer,
+        devices=args.devices,
+        strategy=args.strategy,
+        accumulate=args.accumulate,
+        join_timeout=args.join_timeout,
+        skip_bad_batches=args.skip_bad_batches,
+    )
+
+
+def add_show_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags."""
+    parser.add_argument(
+        "--registry_help",
+        nargs="?",
+        const="all",
+        choices=("all", *registry.KINDS, "hparams"),
+        metavar="KIND",
+        help="print every registered name and stop, or those of one KIND: "
+        f"{', '.join(registry.KINDS)}; or hparams: every "
+        "field of a recipe by group, its default (of --hparams_set: its value), range and meaning",
+    )
+    parser.add_argument(
+        "--describe",
+        action="store_true",
+        help="print recipe, model, epochs, hours, batches, memory, disk, and stop. Prepares the data "
+        "first, if need be; with --vocab_size=N and without --output_dir it needs none",
+    )
+    parser.add_argument(
+        "--print_completion",
+        choices=completion.SHELLS,
+        help="print what makes this shell complete flags and names of all commands, and stop; needs "
+        "t2t-lite[completion]",
+    )
+
+
+def wanted(args: argparse.Namespace) -> bool:
+    """Whether one of the flags is given."""
+    return bool(args.registry_help or args.describe or args.print_completion)
+
+
+def show(args: argparse.Namespace, request: StartRequest) -> int:
+    """Prints what the flags ask for and returns the exit status."""
+    if args.print_completion:
+        print(completion.shell_code(args.print_completion))
+        return 0
+    registry.load_plugins(request.data.usr_dir)
+    if args.registry_help:
+        print(_registry_help(args))
+    elif _has_data(request):
+        print(_describe_with_data(request))
+    else:
+        print(_describe(request))
+    return 0
+
+
+def _registry_help(args: argparse.Namespace) -> str:
+    if args.registry_help != "hparams":
+        return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
+    if args.hparams_set is None:
+        registry.HPARAMS.load()  # this also loads the models' groups
+        return recipe_text.help_of_all()
+    return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
+
+
+def _has_data(request: StartRequest) -> bool:
+    """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
+    if "vocab_size" not in request.data.options or request.data.data_dir is not None:
+        return True
+    if request.data.problem is None or request.output_dir is None:
+        return False
+    known, others = registry.options_of(registry.PROBLEMS.get(request.data.problem))
+    return "vocab_size" in known or others
+
+
+def _describe_with_data(request: StartRequest) -> str:
+    if request.output_dir is None and request.data.data_dir is None:
+        raise UsageError(
+            "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
+            "--vocab_size=N, to do without data."
+        )
+    from t2t_lite.runs.resume import read_folder
+
+    folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
+    spec = make_spec(request, folder)
+    check_beginning(request, spec.model, spec.hparams)
+    load_tensorflow()
+    from t2t_lite.training.describe import describe
+
+    return describe(spec, request.output_dir, devices_of(request), again=request.data.prepare_again)
+
+
+def _describe(request: StartRequest) -> str:
+    problem, vocab_size = request.data.problem, request.data.options["vocab_size"]
+    if request.recipe.named_set is None and problem is None:
+        raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")
+    check_vocab_size(vocab_size)
+    recipe = request.recipe.make("" if problem is None else registry.PROBLEMS.get(problem).default_hparams)
+    check_beginning(request, recipe.model, recipe.hparams)
+    load_tensorflow()
+    from t2t_lite.training.describe import describe_recipe
+
+    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, vocab_size, devices_of(request))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

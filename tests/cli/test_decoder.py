@@ -1,0 +1,223 @@
+"""Where t2t-lite-decoder writes its output; tests/system runs the whole command."""
+
+import argparse
+import errno
+import io
+import os
+import pty
+import resource
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from t2t_lite.cli import common, decoder
+from t2t_lite.cli.partial_output import PartialOutput
+from t2t_lite.errors import UsageError
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.runs.record import make_record
+from t2t_lite.runs.run_dir import RunSpec, write_run
+from t2t_lite.text.vocabulary_training import train_vocabulary
+
+RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
+
+
+NAMES = ("checkpoint", "usr_dir", "split", "precision", "beam_size", "length_penalty", "extra_length")
+ARGS = dict.fromkeys((*NAMES, "max_source_length", "nbest", "shard", "sampler", "sampler_options", "seed"))
+
+
+def write(output: str | None, *results: list[SimpleNamespace], **flags: object) -> None:
+    args = argparse.Namespace(**{**ARGS, "json": False, "output": output, "pretty": False, "resume": False, **flags})
+    rows = list(results) or RESULTS
+    lines = ["bigger", ""][: len(rows)]
+    with decoder._output(args, "the model", {}) as out:
+        out.write(lines, decoder._rows(args, lines, rows))
+        out.finish()
+
+
+@pytest.mark.parametrize(("nbest", "before"), [(None, ""), (1, "-0.5000\t")])
+def test_a_line_gives_one_line_whatever_the_model_writes(
+    nbest: int | None, before: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    write(None, [SimpleNamespace(text="two\nlines", score=-0.5)], nbest=nbest)
+    assert capfdbinary.readouterr().out == f"{before}two lines\n".encode()
+
+
+def test_a_file_is_replaced_whole_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("old")
+    (tmp_path / "link").symlink_to("out")
+    write(str(tmp_path / "link"))
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "out").read_bytes() == "größer\n\n".encode()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
+
+
+def test_a_device_is_written_to_and_stays() -> None:
+    """A device is not replaced by a file: replacing /dev/null would harm the whole machine."""
+    ours, theirs = pty.openpty()
+    try:
+        path = os.ttyname(theirs)
+        write(path)
+        assert stat.S_ISCHR(os.stat(path).st_mode)
+        assert os.read(ours, 100).replace(b"\r\n", b"\n") == "größer\n\n".encode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seed=2"], "--seed goes with --sampler=NAME"),
+        (["--sampler_options=top_k=2"], "--sampler_options goes with --sampler=NAME"),
+        (["--sampler=random", "--nbest=1001"], "--nbest=1001: a sampler draws at most 1,000 outputs of each line"),
+        (["--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
+    ],
+)
+def test_flags_of_a_search_and_of_sampling_are_not_mixed(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        decoder.main(["--output_dir=run", *flags])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write(None)
+    assert capfdbinary.readouterr().out == "größer\n\n".encode()
+
+
+def test_pretty_trees_and_a_model_that_writes_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    write(None, *([SimpleNamespace(text=text)] for text in ("(S (NN a) (NP (NN b)))", "")), pretty=True)
+    assert capfdbinary.readouterr().out == b"(S (NN a)\n  (NP (NN b)))\n\n\n\n"
+    with pytest.raises(UsageError, match="--pretty is for trees; this model writes text, such as 'größer'"):
+        write(None, RESULTS[0], pretty=True)
+
+
+def test_options_of_a_sampler_are_read_before_the_run_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").write_text("a\n")
+    monkeypatch.setattr(OpenRequest, "check", lambda request: [])
+    monkeypatch.setattr(common, "Interrupts", lambda: None)  # it would change how the tests handle signals
+    monkeypatch.setattr(decoder, "_open", lambda *_: pytest.fail("the run is opened"))
+    flags = ["--output_dir=run", f"--input={tmp_path / 'in'}", "--sampler=top_k"]
+    for option, message in (("top_q=3", "has no option 'top_q'"), ("top_k=0", "top_k=0 must be a whole number")):
+        assert decoder.main([*flags, f"--sampler_options={option}"]) == 2
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--input=in", "--output=in"], "--output=in would overwrite the input, in. Give another --output."),
+        (["--input=in", "--output=link"], "--output=link would overwrite the input"),
+        (["--input=link", "--output=in"], "--output=in would overwrite the input"),
+        (["--input=in.partial", "--output=in"], "--output=in would overwrite the input, in.partial"),
+        (["--input=in", "--output=out.gz"], "--output=out.gz: it is written uncompressed. Leave the ending .gz out, "),
+        (["--split=dev", "--output=out.zst"], "Leave the ending .zst out, and compress the file afterwards."),
+    ],
+)
+def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "in").write_text("a\n")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "in.partial").write_text("b\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(OpenRequest, "check", lambda request: [])
+    monkeypatch.setattr(common, "Interrupts", lambda: pytest.fail("it goes on"))
+    assert decoder.main(["--output_dir=run", *flags]) == 2
+    assert message in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}
+
+
+def _write_run(folder: Path, beam_size: int) -> RunSpec:
+    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=beam_size, extra_length=3)
+    spec = RunSpec("toy_ende", {}, "data", None, "base", "transformer", hparams)
+    write_run(folder, spec)
+    return spec
+
+
+@pytest.fixture(scope="module")
+def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Writes make_run(beam_size), a run as the trainer does, with untrained weights; all have the same vocabulary."""
+    vocabulary = train_vocabulary(["a small dog sees the big cat", "ein kleiner Hund sieht die Katze"] * 2, size=60)
+
+    def make(beam_size: int) -> Path:
+        folder = tmp_path_factory.mktemp("run")
+        spec = _write_run(folder, beam_size)
+        vocabulary.save(folder / "vocabulary.model")
+        hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2)
+        model = Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+        Checkpoints(folder, model, record=make_record(spec)).save(7)
+        return folder
+
+    return make
+
+
+@pytest.mark.commit
+def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], Path], tmp_path: Path) -> None:
+    one, other, out = make_run(2), make_run(1), tmp_path / "out"
+
+    def begin(folders: list[Path], *flags: str) -> PartialOutput:
+        named = ",".join(map(str, folders))
+        args = decoder.make_parser().parse([f"--output_dir={named}", f"--output={out}", *flags])
+        _, identity, search, _ = decoder._open(args, common.open_request(args), None)
+        stream = decoder._output(args, identity, search)
+        assert isinstance(stream, PartialOutput)
+        return stream
+
+    with begin([one]) as stream:
+        stream.write(["a"], b"b\n")
+    _write_run(one, beam_size=1)  # as the trainer does where a run goes on with another beam size
+    with pytest.raises(UsageError, match=r"begun with other settings:\n  beam_size: 2 -> 1\nGive the same"):
+        begin([one], "--resume")
+    with begin([one], "--resume", "--beam_size=2", "--precision=float32") as stream:  # named or not, they are the same
+        assert stream.done == 1
+    _write_run(one, beam_size=2)
+    with begin([one, other]) as stream:
+        stream.write(["a"], b"b\n")
+    with pytest.raises(UsageError, match=r"other settings:\n  beam_size: 2 -> 1\nGive"):
+        begin([other, one], "--resume")
+    with begin([other, one], "--resume", "--beam_size=2") as stream:
+        assert stream.done == 1
+
+
+@pytest.mark.commit
+@pytest.mark.parametrize(("given", "advice"), [("a file", " with --resume"), ("a pipe", " again")])
+def test_what_a_full_disk_leaves_and_how_to_go_on(
+    given: str,
+    advice: str,
+    make_run: Callable[[int], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines, out = "dog " * 1000 + "\n", tmp_path / "out"
+    (tmp_path / "in").write_text(lines * 50)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode() * 50)))
+    monkeypatch.setattr(common, "Interrupts", lambda: SimpleNamespace(check=lambda: None))  # as above
+    flags = [f"--output_dir={make_run(1)}", f"--output={out}", "--json", "--max_source_length=4"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        assert decoder.main([*flags, *([f"--input={tmp_path / 'in'}"] if given == "a file" else [])]) == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    said = capsys.readouterr().err
+    assert said.endswith(
+        f"error: {out}.partial: {os.strerror(errno.EFBIG)}. Make room and run the same command{advice}.\n"
+    )
+    assert ("The same command with --resume goes on." in said) == (given == "a file")
+    assert f" lines are translated, in {out}.partial." in said
