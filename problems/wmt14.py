@@ -78,7 +78,7 @@ class Wmt14(Problem):
             raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLITS)}.")
         if self.raw_dir is not None:
             pairs = itertools.chain.from_iterable(read_pairs(*files) for files in self._files(split).values())
-            return self._counted(pairs, split) if split in _PAIRS else pairs
+            return self._count(pairs, split) if split in _PAIRS else pairs
         name = f"wmt14_translate/{self.target_language}-{self.source_language}"
         return read_tfds(name, _TFDS_SPLITS[split], self.source_language, self.target_language)
 
@@ -105,7 +105,7 @@ class Wmt14(Problem):
         """As in Problem, but without the options, as they are among the other settings."""
         return {**super().settings(), "options": {}}
 
-    def _counted(self, pairs: Iterator[tuple[str, str]], split: str) -> Iterator[tuple[str, str]]:
+    def _count(self, pairs: Iterator[tuple[str, str]], split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs, and warns after the last if they are not as many as the paper's."""
         count = 0
         for pair in pairs:

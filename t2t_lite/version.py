@@ -26,7 +26,7 @@ def local_version() -> str:
     UNKNOWN where nothing says which commit it is: no git at hand, or a copy without .git.
     """
     if os.path.isdir(os.path.join(_PACKAGE, "problems")):  # as in __init__.py: installed
-        return _installed()
+        return _installed_version()
     if os.path.exists(os.path.join(_ROOT, ".git")):  # a file in a worktree and in a submodule
         return _of_git()
     if not _ARCHIVED.startswith("$"):
@@ -38,7 +38,7 @@ def _with(commit: str, dirty: str = "") -> str:
     return f"{RELEASE}+g{commit[:7]}{dirty}"
 
 
-def _installed() -> str:
+def _installed_version() -> str:
     """The version of the installation beside this package: sys.path may name others before it."""
     from importlib.metadata import distributions
 

@@ -38,9 +38,9 @@ class Sentences(Draw):
         elif form < 0.7:
             ends, source, target = ".", *self._said()
         elif form < 0.78:
-            ends, source, target = ".", *self._coordinated()
+            ends, source, target = ".", *self._coordinate()
         else:
-            ends, source, target = ".", *self._subordinated(first=form < 0.88)
+            ends, source, target = ".", *self._subordinate(first=form < 0.88)
         return capitalise(source) + ends, capitalise(target) + ends
 
     def _said(self) -> tuple[str, str]:
@@ -48,13 +48,13 @@ class Sentences(Draw):
         main = Clause(self.person(), self.pick(words.VERBS["saying"]))
         return f"{english(main)} that {english(that)}", f"{german(main)}, dass {german(that, 'verb last')}"
 
-    def _coordinated(self) -> tuple[str, str]:
+    def _coordinate(self) -> tuple[str, str]:
         one, two = self.clause(short=True), self.clause(short=True)
         if self.chance(0.5):
             return f"{english(one)} and {english(two)}", f"{german(one)} und {german(two)}"
         return f"{english(one)}, but {english(two)}", f"{german(one)}, aber {german(two)}"
 
-    def _subordinated(self, first: bool) -> tuple[str, str]:
+    def _subordinate(self, first: bool) -> tuple[str, str]:
         main, side = self.clause(short=True), self.clause(short=True)
         word, wort = self.pick(words.CONJUNCTIONS)
         if first:

@@ -147,10 +147,11 @@ class ShowVersion(_Once):
 
 def version_line() -> str:
     """Returns the versions of this package, TensorFlow and Keras; imports none of them."""
-    return f"t2t-lite {local_version()} (TensorFlow {_installed('tensorflow')}, Keras {_installed('keras')})"
+    engines = f"TensorFlow {_installed_version('tensorflow')}, Keras {_installed_version('keras')}"
+    return f"t2t-lite {local_version()} ({engines})"
 
 
-def _installed(package: str) -> str:
+def _installed_version(package: str) -> str:
     import importlib.metadata  # imports much that --help does not need
 
     try:

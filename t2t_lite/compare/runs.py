@@ -113,7 +113,7 @@ class Runs:
                 _check_run(self._folder / f"{entry.variant}-{seed}", seeded)
             if entry.variant not in costs:
                 costs[entry.variant] = _cost(entry, spec, store)
-        self._plans = {variant: self._counted(cost) for variant, cost in costs.items()}
+        self._plans = {variant: self._count(cost) for variant, cost in costs.items()}
 
     def budget(self, entry: Entry) -> Mapping[str, float]:
         """Returns the budget of each training of a planned entry, with the speed by which minutes became updates."""
@@ -122,9 +122,9 @@ class Runs:
     def trained(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
         groups = entry.groups(self._request.seed, self._request.seeds)
-        return [[self._trained(entry, seed) for seed in group] for group in groups]
+        return [[self._train(entry, seed) for seed in group] for group in groups]
 
-    def _trained(self, entry: Entry, seed: int) -> Run:
+    def _train(self, entry: Entry, seed: int) -> Run:
         name, plan = f"{entry.variant}-{seed}", self._plans[entry.variant]
         start, run = self._start(entry, {**plan.changes, "seed": seed}, name), self._folder / name
         request, done = start.as_dict(), self._done.get(name, {"request": {}, "peak_mib": 0})
@@ -172,7 +172,7 @@ class Runs:
         )
         return prepare_run_data(spec, folder, again=data.prepare_again)
 
-    def _counted(self, cost: _Cost) -> _Plan:
+    def _count(self, cost: _Cost) -> _Plan:
         """Updates of a set's trainings within the budget, and their FLOPs on real tokens."""
         args, (changes, hparams) = self._request, self._request.recipe(cost.entry)
         steps, budget, variant = intervals_of(hparams).train_steps, {}, cost.entry.variant

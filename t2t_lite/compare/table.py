@@ -145,7 +145,7 @@ def table(rows: Sequence[Row], title: str) -> str:
 
 def grid(rows: Sequence[Row]) -> list[tuple[str, ...]]:
     """The head and the cells of each row; * marks scores that differ from the first one's with p < 0.05."""
-    name, seeds, tested = rows[0].scores[0].name, _seeds(rows), _tested(rows)
+    name, seeds, tested = rows[0].scores[0].name, _seeds(rows), _has_test(rows)
     head = (
         *("", name, *(["+-"] if seeds > 1 else []), *(["p"] if tested else [])),
         *(f"dev {name}", "dev loss", "parameters"),
@@ -156,7 +156,7 @@ def grid(rows: Sequence[Row]) -> list[tuple[str, ...]]:
 
 def notes(rows: Sequence[Row]) -> list[str]:
     """What the columns mean, and how the scores and the budget were computed."""
-    score, seeds, tested = rows[0].scores[0], _seeds(rows), _tested(rows)
+    score, seeds, tested = rows[0].scores[0], _seeds(rows), _has_test(rows)
     several = [f"{score.name}, dev: means over {seeds} seeds; +-: standard deviation; *N: an ensemble, scored once"]
     return [
         f"{score.name}|{score.signature}",
@@ -172,7 +172,7 @@ def _seeds(rows: Sequence[Row]) -> int:
     return max(len(row.scores) for row in rows)
 
 
-def _tested(rows: Sequence[Row]) -> bool:
+def _has_test(rows: Sequence[Row]) -> bool:
     return any(row.p_value is not None for row in rows)
 
 

@@ -280,7 +280,7 @@ def _setting_changes(store: Store, problem: Problem, vocabularies: Vocabularies 
         given = None if vocabularies is None else [vocabulary.checksum for vocabulary in vocabularies]
         there = [vocabulary.checksum for vocabulary in (store.source_vocabulary, store.target_vocabulary)]
         if given != there:
-            changes.append(f"  vocabulary: {_shown(there)} -> {_shown(given)}")
+            changes.append(f"  vocabulary: {_show(there)} -> {_show(given)}")
     return changes + [
         f"  {name}: {before.get(name)!r} -> {after.get(name)!r}"
         for name in sorted(before.keys() | after.keys())
@@ -288,7 +288,7 @@ def _setting_changes(store: Store, problem: Problem, vocabularies: Vocabularies 
     ]
 
 
-def _shown(checksums: list[str] | None) -> str:
+def _show(checksums: list[str] | None) -> str:
     if checksums is None:
         return "none given (--vocabulary)"
     return " and ".join(dict.fromkeys(f"checksum {checksum[:12]}..." for checksum in checksums))

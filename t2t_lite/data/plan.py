@@ -114,7 +114,7 @@ class BucketPlan(Plan):
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)
-        members, order = self._shuffled(epoch)
+        members, order = self._shuffle(epoch)
         b, n = order[index]
         bucket = self.buckets[b]
         rows = np.full(bucket.rows, -1, np.int64)
@@ -122,7 +122,7 @@ class BucketPlan(Plan):
         rows[: len(ids)] = self._kept[ids]
         return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
 
-    def _shuffled(self, epoch: int) -> tuple[list[Array], Array]:
+    def _shuffle(self, epoch: int) -> tuple[list[Array], Array]:
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = None  # otherwise two epochs would be in memory

@@ -74,7 +74,7 @@ def prepare(
     store = None if force or again else _existing(problem, folder, vocabularies, progress, known)
     if store is not None:
         return store
-    splits = _checked_splits(problem)  # before anything is written
+    splits = _check_splits(problem)  # before anything is written
     if vocabularies is not None:
         problem.codec.check_vocabularies(problem.name, *vocabularies)
         given_vocabulary.check_line_breaks(problem, vocabularies)
@@ -105,7 +105,7 @@ def _check_arguments(problem: Problem, num_workers: int | None) -> None:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
 
 
-def _checked_splits(problem: Problem) -> tuple[str, ...]:
+def _check_splits(problem: Problem) -> tuple[str, ...]:
     splits = problem.splits()
     for needed in ("train", "dev"):
         if needed not in splits:

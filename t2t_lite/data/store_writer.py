@@ -61,7 +61,7 @@ class StoreWriter:
                 last.write(text.encode())
                 last.close()
         sync(self._aside)
-        old = _replaced(self._folder)
+        old = _path_of_old(self._folder)
         if self._folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             os.rename(self._folder, old)
@@ -72,13 +72,13 @@ class StoreWriter:
 
 def recover(folder: Path) -> None:
     """Restores a store whose replacement was killed between the two renames."""
-    if _replaced(folder).exists() and not folder.exists():
+    if _path_of_old(folder).exists() and not folder.exists():
         with file_lock(folder):
             if not folder.exists():  # a process may have been between the two renames when this was first checked
-                os.rename(_replaced(folder), folder)
+                os.rename(_path_of_old(folder), folder)
 
 
-def _replaced(folder: Path) -> Path:
+def _path_of_old(folder: Path) -> Path:
     return folder.with_name(f".{folder.name}.replaced")
 
 

@@ -167,7 +167,7 @@ def _columns(path: Path, languages: Languages) -> Iterator[tuple[int, tuple[str,
                 continue
         if places is None:
             if len(row) != 2:
-                yield number, _RowError(f"it has {_count(len(row))}; expected {_expected(languages)}")
+                yield number, _RowError(f"it has {_count(len(row))}; expected {_describe_header(languages)}")
                 continue
             first, width, places = number, 2, (0, 1)
             _say_assumed(os.fspath(path), languages)
@@ -182,7 +182,7 @@ def _count(columns: int) -> str:
     return "1 column" if columns == 1 else f"{columns} columns"
 
 
-def _expected(languages: Languages) -> str:
+def _describe_header(languages: Languages) -> str:
     return f"two columns, or a header that names {' and '.join(languages)}, or source and target"
 
 

@@ -116,7 +116,7 @@ class _BeamSearch(Search):
         for name, value in new.items():
             done = tf.reshape(beams["done"], [-1] + [1] * (len(value.shape) - 1))
             new[name] = tf.where(done, beams[name], value)
-        new["done"] = beams["done"] | self._settled(fixed, index + 1, new["alive_logp"], new["scores"])
+        new["done"] = beams["done"] | self._is_settled(fixed, index + 1, new["alive_logp"], new["scores"])
         new["index"] = index + 1
         parents = tf.gather(parents, chosen, batch_dims=1)
         new["state"] = self.model.reorder(state, parents)
@@ -128,7 +128,7 @@ class _BeamSearch(Search):
         # One more than are needed: padding may be among them.
         number = min(2 * self.beam_size + 1, logits.shape[-1])
         largest = tf.math.top_k if self.jit else top_k
-        best, symbols = largest(self._permitted(fixed, beams, logits), number)
+        best, symbols = largest(self._permit(fixed, beams, logits), number)
         if self.constraint is None:
             # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
             # float32. This takes one pass over the logits; a log-softmax takes three.
@@ -144,13 +144,13 @@ class _BeamSearch(Search):
         logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(wanted, self.beam_size * number))
         return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, state
 
-    def _settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
+    def _is_settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
         """bool [B]: at the longest length, or nothing alive can change the result."""
         could_reach = tf.reduce_max(alive_logp, 1) / length_penalty(fixed["max_lengths"], self.alpha)
         to_beat = tf.where(self.early_stop, tf.reduce_max(scores, 1), tf.reduce_min(scores, 1))
         return (length >= fixed["max_lengths"]) | ((to_beat >= could_reach) & (to_beat > _NEVER))
 
-    def _ranked(self, state: dict[str, Any]) -> tuple[Any, Any]:
+    def _rank(self, state: dict[str, Any]) -> tuple[Any, Any]:
         """Finished hypotheses in order, then unfinished ones in the places that are left."""
         unfinished = state["alive_logp"] / length_penalty(state["length"], self.alpha)[:, None]
         scores = tf.concat([state["scores"], unfinished], 1)

@@ -150,7 +150,7 @@ class _Sampling(Search):
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
-        rows = tf.reshape(self._permitted(fixed, beams, logits), [-1, logits.shape[-1]])
+        rows = tf.reshape(self._permit(fixed, beams, logits), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], fixed["numbers"], index)
         symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1])), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
@@ -167,7 +167,7 @@ class _Sampling(Search):
             **self._constraint_after(beams, symbols),
         }
 
-    def _ranked(self, beams: State) -> tuple[Any, Any]:
+    def _rank(self, beams: State) -> tuple[Any, Any]:
         return beams["alive"], beams["logp"]
 
 
@@ -191,9 +191,9 @@ def sentence_keys(source: Any, seed: Any) -> Any:
     """Returns uint64 [B], made of the seed and each sentence's symbols; padding changes nothing."""
     seed = tf.constant(seed % 2**64, tf.uint64) if isinstance(seed, int) else tf.convert_to_tensor(seed)
     places = tf.range(tf.shape(source)[1])
-    hashes = _mixed(_mixed(tf.cast(source, tf.uint64)) + tf.cast(places, tf.uint64))
+    hashes = _mix(_mix(tf.cast(source, tf.uint64)) + tf.cast(places, tf.uint64))
     of_symbols = tf.reduce_sum(tf.where(tf.equal(source, PAD), tf.zeros_like(hashes), hashes), 1)
-    return _mixed(of_symbols + _mixed(seed))
+    return _mix(of_symbols + _mix(seed))
 
 
 def uniform(keys: Any, numbers: Any, index: Any) -> Any:
@@ -201,11 +201,11 @@ def uniform(keys: Any, numbers: Any, index: Any) -> Any:
 
     It is a different one for each key [B], number and step.
     """
-    bits = _mixed(_mixed(keys[:, None] + tf.cast(numbers, tf.uint64)) + tf.cast(index, tf.uint64))
+    bits = _mix(_mix(keys[:, None] + tf.cast(numbers, tf.uint64)) + tf.cast(index, tf.uint64))
     return tf.cast(tf.bitwise.right_shift(bits, tf.constant(12, tf.uint64)), tf.float64) * 2.0**-52
 
 
-def _mixed(x: Any) -> Any:
+def _mix(x: Any) -> Any:
     """A step of SplitMix64 (Steele et al., 2014) on uint64: inputs that differ in a bit give unlike outputs."""
     x += tf.constant(0x9E3779B97F4A7C15, tf.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):

@@ -75,9 +75,9 @@ def score(
         DataError: the target of a parser is a tree with broken brackets.
     """
     limit = translator.max_source_length
-    source = _encoded(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
+    source = _encode(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = limit + translator.extra_length
-    target = _encoded(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
+    target = _encode(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
     graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)
 
@@ -126,7 +126,7 @@ def _graph_of(translator: Translator) -> SizedGraph:
     return _GRAPHS[translator]
 
 
-def _encoded(
+def _encode(
     translator: Translator,
     vocabulary: AnyVocabulary,
     read: Callable[[str], str],

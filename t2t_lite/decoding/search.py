@@ -73,24 +73,24 @@ class Search(abc.ABC):
         """Returns `beams` after another step."""
 
     @abc.abstractmethod
-    def _ranked(self, beams: State) -> tuple[Any, Any]:
+    def _rank(self, beams: State) -> tuple[Any, Any]:
         """Returns the outputs int32 [B, K, L] and their scores float32 [B, K]."""
 
     def run(self) -> tuple[Any, Any]:
-        """Returns what `_ranked` gives for each sentence when it is done."""
+        """Returns what `_rank` gives for each sentence when it is done."""
         return self._searched(self.fixed, self.beams, self.result)
 
     def _searched(self, *state: Any) -> tuple[Any, Any]:
         """As `run`, from a given `fixed`, `beams` and empty result."""
         if self.jit:
-            return self._ranked(self._to_the_end(*state[:2]))
+            return self._rank(self._to_the_end(*state[:2]))
         final = tf.while_loop(
             lambda _, beams, __: tf.reduce_any(~beams["done"]),
             self._block,
             state,
             shape_invariants=tf.nest.map_structure(_any_length, state),
         )
-        return self._reported(*final)
+        return self._report_done(*final)
 
     def _to_the_end(self, fixed: State, beams: State) -> State:
         """Makes steps until all sentences are done."""
@@ -126,7 +126,7 @@ class Search(abc.ABC):
     def _without_done(
         self, fixed: State, beams: State, result: tuple[Any, Any]
     ) -> tuple[State, State, tuple[Any, Any]]:
-        result = self._reported(fixed, beams, result)
+        result = self._report_done(fixed, beams, result)
         stay = tf.where(~beams["done"])[:, 0]
 
         def chosen(value: Any) -> Any:
@@ -134,11 +134,11 @@ class Search(abc.ABC):
 
         return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
 
-    def _reported(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
+    def _report_done(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
         """The result, updated with what has been found for the sentences still in the batch."""
         ids, scores = (
             tf.tensor_scatter_nd_update(old, fixed["rows"][:, None], new)
-            for old, new in zip(result, self._ranked(beams), strict=True)
+            for old, new in zip(result, self._rank(beams), strict=True)
         )
         return ids, scores
 
@@ -150,7 +150,7 @@ class Search(abc.ABC):
         # Changes no value. Without it TensorFlow's optimizer would cast bfloat16 logits for each use in another shape.
         return tf.ensure_shape(logits, logits.shape), state
 
-    def _permitted(self, fixed: State, beams: State, logits: Any) -> Any:
+    def _permit(self, fixed: State, beams: State, logits: Any) -> Any:
         """The logits, minus infinity for symbols that the constraint forbids; the same tensor without a constraint."""
         if self.constraint is None:
             return logits

@@ -57,9 +57,9 @@ class SizedGraph:
 
     def padded_tokens(self, rows: int, length: int, tokens: int) -> int:
         """Returns how many tokens a batch is with its padding; `tokens` as for a call."""
-        return self._padded_rows(rows, length, tokens) * _columns(length) if self.jit else rows * length
+        return self._count_padded_rows(rows, length, tokens) * _columns(length) if self.jit else rows * length
 
-    def _padded_rows(self, rows: int, length: int, tokens: int) -> int:
+    def _count_padded_rows(self, rows: int, length: int, tokens: int) -> int:
         size = next((size for size in _ROWS if size >= rows), rows)
         return min(size, max(self.most_rows(tokens, length), rows))
 
@@ -106,7 +106,7 @@ class SizedGraph:
         """The arguments as they are given to a program."""
         longest = max(argument.shape[1] for argument in arguments if np.ndim(argument) == 2)
         rows, columns = len(arguments[0]), _columns(longest)
-        more = self._padded_rows(rows, longest, tokens) - rows
+        more = self._count_padded_rows(rows, longest, tokens) - rows
 
         def padded(argument: Any) -> Any:
             axes = [(0, more), (0, columns - argument.shape[1])] if np.ndim(argument) == 2 else [(0, more)]

@@ -138,7 +138,7 @@ class LineTranslator(abc.ABC):
                 return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
 
             def size(number: int) -> int:
-                return self._padded_tokens(number, longest)
+                return self._count_padded_tokens(number, longest)
 
             return rows, self._budget.spend(outputs, rows, size=size, what=what, advice=advice)
 
@@ -191,7 +191,7 @@ class LineTranslator(abc.ABC):
         """How many sentences of `length` pieces may be decoded at once."""
         return self._budget.tokens // length
 
-    def _padded_tokens(self, rows: int, length: int) -> int:
+    def _count_padded_tokens(self, rows: int, length: int) -> int:
         """How many tokens these sentences are with their padding."""
         return rows * length
 
@@ -327,7 +327,7 @@ class Translator(LineTranslator):
     def _most_rows(self, length: int) -> int:
         return self.search_graph.most_rows(self._budget.tokens, length)
 
-    def _padded_tokens(self, rows: int, length: int) -> int:
+    def _count_padded_tokens(self, rows: int, length: int) -> int:
         return self.search_graph.padded_tokens(rows, length, self._budget.tokens)
 
     def _size(self, line: str, ids: Sequence[int]) -> int:

@@ -76,11 +76,11 @@ def _add(environment: MutableMapping[str, str], variable: str, flags: Mapping[st
     if text and not text.startswith("-"):  # the name of a file with flags
         return
     given = read_flags(text)
-    more = [f"--{name}={_quoted(value)}" for name, value in flags.items() if name not in given]
+    more = [f"--{name}={_quote(value)}" for name, value in flags.items() if name not in given]
     environment[variable] = " ".join([*([text] if text else []), *more])
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     return f"'{value}'" if re.search(r"\s", value) else value
 
 

@@ -66,7 +66,7 @@ class GraphAlignment:
         )
 
         def aligned() -> Any:
-            found_BM, least_B = self._aligned(ids_BM, written_B, rows, there_B)
+            found_BM, least_B = self._align(ids_BM, written_B, rows, there_B)
             return tf.where((same_B & (own_B <= least_B + SKIP))[:, None], in_order, found_BM)
 
         return tf.cond(tf.reduce_all(own_B <= 3 * SKIP), lambda: in_order, aligned)
@@ -74,7 +74,7 @@ class GraphAlignment:
     def _columns_of(self, ids: Any, chosen_B: Any) -> Any:
         return tf.gather(self._columns, tf.ragged.boolean_mask(ids, chosen_B).flat_values)
 
-    def _aligned(self, ids_BM: Any, written_B: Any, rows: Any, there_B: Any) -> tuple[Any, Any]:
+    def _align(self, ids_BM: Any, written_B: Any, rows: Any, there_B: Any) -> tuple[Any, Any]:
         """-> int32 [B, M + 1] as above, and int64 [B]: the costs."""
         number_B = tf.minimum(written_B, there_B + BAND)
         longest = tf.maximum(tf.reduce_max(number_B), 1)

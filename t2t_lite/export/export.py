@@ -50,7 +50,7 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
         with temporary_folder(base) as folder:
             write(folder)
             _to_disk(folder)
-            return _numbered(folder, base)
+            return _number(folder, base)
     except (OSError, tf.errors.OpError) as error:
         reason = str(error).partition("\n")[0]
         advice = "make room, or give another --export_dir, and run" if lacks_room(error) else "run"
@@ -102,7 +102,7 @@ def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _numbered(aside: Path, base: Path) -> Path:
+def _number(aside: Path, base: Path) -> Path:
     while True:
         version = base / str(max(versions(base), default=0) + 1)
         try:

@@ -126,13 +126,13 @@ class ServedModel(tf.Module):
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encoded(inputs), inputs, early_stop=True)
+        ids, scores = self._searched(self._encode(inputs), inputs, early_stop=True)
         return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
 
     def _nbest(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encoded(inputs), inputs, early_stop=False)
+        ids, scores = self._searched(self._encode(inputs), inputs, early_stop=False)
         shape, beam_size = tf.shape(ids), self._translator.beam_size
         ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
@@ -143,7 +143,7 @@ class ServedModel(tf.Module):
         ids = tf.ensure_shape(ids, [None, self.max_source_length])
         pieces = self._source.clean(ids, self.max_source_length)
         ids, scores = self._searched(pieces, None, early_stop=True)
-        return {"ids": _widened(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
+        return {"ids": _widen(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
         """`inputs`, `targets` string [B] -> `log_probs` [B] of the targets, sums over `tokens` [B] pieces.
@@ -151,14 +151,14 @@ class ServedModel(tf.Module):
         A longer target than `_max_target_length` is cut to that many, the last one EOS. A blank target counts as its
         end symbol; a blank input gives 0 for both.
         """
-        source = self._encoded(self._read(inputs))
+        source = self._encode(self._read(inputs))
         target = self._target.encode(tf.ensure_shape(targets, [None]), self._max_target_length)
         same = tf.debugging.assert_equal(source.nrows(), target.nrows(), "inputs and targets must be equally many")
         with tf.control_dependencies([same]):  # else another operation might report the error first
             there = source.row_lengths() > 0
-        source, target = _dense(source, there), _ended(_dense(target, there))
+        source, target = _dense(source, there), _end(_dense(target, there))
         values, tokens = log_probs(self._translator.model, source, target)
-        return {"log_probs": _scattered(values, there), "tokens": _scattered(tokens, there)}
+        return {"log_probs": _scatter(values, there), "tokens": _scatter(tokens, there)}
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and the weights of all attention.
@@ -167,21 +167,21 @@ class ServedModel(tf.Module):
         float32 [B, layers, heads, S, S], `decoder` [B, layers, heads, T, T], `memory` [B, layers, heads, T, S].
         """
         inputs = self._read(inputs)
-        pieces = self._encoded(inputs)
+        pieces = self._encode(inputs)
         limits = (ATTENTION_ROWS, ATTENTION_PIECES)
         words = f"attention is given for at most {ATTENTION_ROWS} texts of at most {ATTENTION_PIECES} pieces"
         small = tf.debugging.assert_less_equal(pieces.bounding_shape(), tf.constant(limits, tf.int64), words)
         with tf.control_dependencies([small]):
             there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
-        target = _trimmed(self._search(source, True, *self._sizes(pieces, inputs, there))[0][:, 0])
+        target = _trim(self._search(source, True, *self._sizes(pieces, inputs, there))[0][:, 0])
         maps = self._translator.model.attention_maps({"source": source, "target": target})
-        source, target = _scattered(source, there), _scattered(target, there)
+        source, target = _scatter(source, there), _scatter(target, there)
         return {
             "outputs": self._outputs(target, inputs),
             "source_pieces": self._source.pieces(source),
             "target_pieces": self._target.pieces(target),
-            **{name: _scattered(weights, there) for name, weights in maps.items()},
+            **{name: _scatter(weights, there) for name, weights in maps.items()},
         }
 
     def _read(self, inputs: Any) -> Any:
@@ -190,7 +190,7 @@ class ServedModel(tf.Module):
         inputs = tf.ensure_shape(inputs, [None])
         return self._text.source(inputs)
 
-    def _encoded(self, inputs: Any) -> Any:
+    def _encode(self, inputs: Any) -> Any:
         return self._source.encode(inputs, self.max_source_length)
 
     def _decoded(self, ids: Any, inputs: Any) -> Any:
@@ -211,8 +211,8 @@ class ServedModel(tf.Module):
         ids, scores = self._search(_dense(source, there), early_stop, *self._sizes(source, inputs, there))
         beam_size = self._translator.beam_size
         return (
-            tf.ensure_shape(_scattered(ids, there), [None, beam_size, None]),
-            tf.ensure_shape(_scattered(scores, there), [None, beam_size]),
+            tf.ensure_shape(_scatter(ids, there), [None, beam_size, None]),
+            tf.ensure_shape(_scatter(scores, there), [None, beam_size]),
         )
 
     def _sizes(self, source: Any, inputs: Any, there_B: Any) -> list[Any]:
@@ -234,25 +234,25 @@ def _dense(ids: Any, there_B: Any) -> Any:
     return rows.to_tensor(shape=tf.maximum(rows.bounding_shape(), [0, 1]))
 
 
-def _scattered(values_R: Any, there_B: Any) -> Any:
+def _scatter(values_R: Any, there_B: Any) -> Any:
     """[R, ...] -> [B, ...]: row after row where `there_B` (bool) holds, zeros elsewhere."""
     shape = tf.concat([tf.shape(there_B), tf.shape(values_R)[1:]], 0)
     return tf.scatter_nd(tf.where(there_B), values_R, tf.cast(shape, tf.int64))
 
 
-def _ended(ids_RN: Any) -> Any:
+def _end(ids_RN: Any) -> Any:
     """Puts an end symbol into the rows that hold only padding."""
     first = tf.where(tf.equal(ids_RN[:, :1], PAD), EOS, ids_RN[:, :1])
     return tf.concat([first, ids_RN[:, 1:]], 1)
 
 
-def _widened(ids_BT: Any, width: int) -> Any:
+def _widen(ids_BT: Any, width: int) -> Any:
     """Pads to `width` columns, which the search cannot exceed."""
     ids_BT = tf.pad(ids_BT, [[0, 0], [0, width - tf.shape(ids_BT)[1]]])
     return tf.ensure_shape(ids_BT, [None, width])
 
 
-def _trimmed(ids_BT: Any) -> Any:
+def _trim(ids_BT: Any) -> Any:
     """Removes the columns that hold only padding, except the first."""
     lengths = tf.math.count_nonzero(ids_BT, axis=1, dtype=tf.int32)
     return ids_BT[:, : tf.reduce_max(tf.concat([lengths, [1]], 0))]

@@ -40,7 +40,7 @@ class GraphText(tf.Module):
         """
         texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
         texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
-        return _ended(self._tokenizer.tokenize(self._tokenizer.line(texts)), max_length)
+        return _end(self._tokenizer.tokenize(self._tokenizer.line(texts)), max_length)
 
     def clean(self, ids: Any, max_length: int) -> Any:
         """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out.
@@ -49,7 +49,7 @@ class GraphText(tf.Module):
         """
         unknown = PAD if self._unknown is None else self._unknown
         ids = tf.where((ids >= 0) & (ids < self._size), ids, unknown)
-        return _ended(tf.ragged.boolean_mask(ids, (ids != PAD) & (ids != EOS)), max_length)
+        return _end(tf.ragged.boolean_mask(ids, (ids != PAD) & (ids != EOS)), max_length)
 
     def decode(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B]: the text up to the first EOS, PAD left out; always valid UTF-8."""
@@ -110,7 +110,7 @@ def utf_8(texts: Any) -> Any:
     return tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
 
 
-def _ended(ids: Any, max_length: int) -> Any:
+def _end(ids: Any, max_length: int) -> Any:
     ends = tf.fill([ids.nrows()], EOS)[:, None]
     ends = tf.ragged.boolean_mask(ends, ids.row_lengths()[:, None] > 0)
     return tf.concat([ids[:, : max_length - 1], ends], axis=1)

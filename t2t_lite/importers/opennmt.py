@@ -128,7 +128,7 @@ def read(
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
     checkpoints = Tf1Checkpoints(prefixes)
     settings = opennmt_settings.read(hparams_set, hparams)
-    variables = _sorted_out(checkpoints.shapes)
+    variables = _sort_out(checkpoints.shapes)
     weights = {}
     for name, full in variables.weights.items():
         path = place(name)
@@ -169,7 +169,7 @@ def _check_named(hparams_set: str | None, relative: bool) -> None:
         )
 
 
-def _sorted_out(names: Mapping[str, Any]) -> Variables:
+def _sort_out(names: Mapping[str, Any]) -> Variables:
     """The model's variables by their short names, and the optimizer's."""
     rest = set(names) - {_GRAPH}
     weights = {name: full for full in sorted(rest) if (name := short(full))}

@@ -42,7 +42,7 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
     rows = checkpoints.shapes[variables.weights[KERNEL]][0]
     if given is not None and not 0 <= given < rows:
         raise UsageError(f"target_space_id={given}: the model has the rows 0 to {rows - 1}.")
-    moved = _moved(checkpoints, variables)
+    moved = _move(checkpoints, variables)
     trained = f"training moved {shown([f'row {row}' for row in moved])}" if moved else ""
     if given is not None:
         return TargetSpace(given, f"given{'' if not moved or moved == [given] else f', though {trained}'}")
@@ -58,7 +58,7 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
     return TargetSpace(0, "assumed: nothing in the checkpoint says it; give --target_space_id=N if outputs are poor")
 
 
-def _moved(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
+def _move(checkpoints: Tf1Checkpoints, variables: Variables) -> list[int]:
     """Rows that were trained according to an optimizer's slots, or else rows in which checkpoints differ.
 
     Slots with the shape of the table, and Adafactor's sums over it, have a row for each row of the table. Rows that no

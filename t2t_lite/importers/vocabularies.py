@@ -135,7 +135,7 @@ class SubwordVocabulary(ImportedVocabulary):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._pieces = [_unquoted(line) for line in lines_of(data, _T2T_SUBWORDS)]
+        self._pieces = [_unquote(line) for line in lines_of(data, _T2T_SUBWORDS)]
         check_first(self._pieces, _T2T_SUBWORDS)
         self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal pieces the last one counts
         self.alphabet = ESCAPES.union(*self._pieces)
@@ -187,7 +187,7 @@ class SubwordVocabulary(ImportedVocabulary):
         An escaped code point that belongs to no character becomes U+3013; this includes halves of surrogate pairs.
         """
         escaped = "".join(self.pieces(ids)).split("_")
-        words = [word for word in (_ESCAPED.sub(_unescaped, token) for token in escaped if token) if word]
+        words = [word for word in (_ESCAPED.sub(_unescape, token) for token in escaped if token) if word]
         spaced = [words[0]] if words else []
         for before, word in itertools.pairwise(words):
             spaced.append(f" {word}" if before[0].isalnum() and word[0].isalnum() else word)
@@ -215,7 +215,7 @@ def escape(token: str, alphabet: frozenset[str]) -> str:
     return "".join(char if char in alphabet and char != "\n" else f"\\{ord(char)};" for char in token) + "_"
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     if match[1] is None:
         return "_" if match[0] == "\\u" else "\\"
     digits = match[1].lstrip("0") or "0"
@@ -223,7 +223,7 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(code) if 0 <= code < 0xD800 or 0xE000 <= code < 0x110000 else IMPOSSIBLE
 
 
-def _unquoted(line: str) -> str:
+def _unquote(line: str) -> str:
     piece = line.rstrip()
     return piece[1:-1] if piece[:1] in ("'", '"') and piece.endswith(piece[:1]) else piece
 

@@ -155,7 +155,7 @@ class GraphSubwords(_GraphVocabulary):
         starts = first | _differs_from_last(letter)
         text_of_token = tf.boolean_mask(text_of_char, starts)
         characters = tf.RaggedTensor.from_value_rowids(
-            self._escaped(flat), tf.cumsum(tf.cast(starts, tf.int64)) - 1, nrows=tf.size(text_of_token, tf.int64)
+            self._escape(flat), tf.cumsum(tf.cast(starts, tf.int64)) - 1, nrows=tf.size(text_of_token, tf.int64)
         )
         tokens = tf.strings.reduce_join(characters, axis=1)
         inner = ~tf.boolean_mask(first, starts) & ~_differs_from_next(text_of_token)
@@ -168,7 +168,7 @@ class GraphSubwords(_GraphVocabulary):
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
         escaped = tf.strings.reduce_join(tf.ragged.map_flat_values(self.id_to_string, ids), axis=1)
         words, text_of_word = _there(tf.strings.split(escaped, "_"))
-        words, text_of_word = _there(tf.RaggedTensor.from_value_rowids(_unescaped(words), text_of_word, ids.nrows()))
+        words, text_of_word = _there(tf.RaggedTensor.from_value_rowids(_unescape(words), text_of_word, ids.nrows()))
         heads = tf.strings.unicode_decode(tf.strings.substr(words, 0, 1, "UTF8_CHAR"), "UTF-8").flat_values
         letter = self._is_letter(heads)
         before = tf.concat([tf.zeros_like(letter[:1]), letter[:-1]], 0)
@@ -184,7 +184,7 @@ class GraphSubwords(_GraphVocabulary):
     def _is_letter(self, codes: Any) -> Any:
         return tf.equal(tf.searchsorted(self._letters, codes, side="right") % 2, 1)
 
-    def _escaped(self, codes: Any) -> Any:
+    def _escape(self, codes: Any) -> Any:
         r"""int32 [C] -> string [C]: the character, or its escape; a space stays."""
         place = tf.minimum(tf.searchsorted(self._alphabet, codes), tf.size(self._alphabet) - 1)
         known = tf.equal(tf.gather(self._alphabet, place), codes)
@@ -217,7 +217,7 @@ def _edges_of_letters() -> Any:
     return np.flatnonzero(np.diff([False, *letters, False])).astype(np.int32)
 
 
-def _unescaped(words: Any) -> Any:
+def _unescape(words: Any) -> Any:
     r"""string [W] -> string [W]: \u, \\ and \CODE; become characters.
 
     No word holds "_", so it can mark where to cut before and after each escape.

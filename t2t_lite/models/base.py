@@ -293,7 +293,7 @@ def check_model(name: str, model_class: Any) -> None:
     missing = sorted(model_class.__abstractmethods__)
     wrong = sorted(member for member in _METHODS if _arguments(model_class, member) != _arguments(Model, member))
     faults = [f"it has no {', '.join(missing)}"] if missing else []
-    faults += [f"{member} takes {_shown(model_class, member)}, not {_shown(Model, member)}" for member in wrong]
+    faults += [f"{member} takes {_show(model_class, member)}, not {_show(Model, member)}" for member in wrong]
     if faults:
         raise UsageError(
             f"The model {name!r} ({model_class.__qualname__}) does not keep the contract of t2t_lite.models.base.Model:"
@@ -312,5 +312,5 @@ def _arguments(model_class: Any, member: str) -> list[str]:
     return list(inspect.signature(method).parameters) if callable(method) else []
 
 
-def _shown(model_class: Any, member: str) -> str:
+def _show(model_class: Any, member: str) -> str:
     return f"({', '.join(name for name in _arguments(model_class, member) if name != 'self')})"

@@ -123,7 +123,7 @@ class ByteNetDecoder(_Blocks):
         def widen(convolution: DilatedConvolution, x: Any) -> Any:
             return ops.pad(x, ((0, 0), (convolution.span, 0), (0, 0))) if convolution.span else x
 
-        return self._joined(columns, embedded, widen, seed)
+        return self._join(columns, embedded, widen, seed)
 
     def first(self, sentences: Any, beam_size: int) -> list[Any]:
         """Returns the state before the first position: zeros."""
@@ -154,9 +154,9 @@ class ByteNetDecoder(_Blocks):
             return window
 
         columns = ops.broadcast_to(column[:, None], ops.shape(embedded))
-        return self._joined(columns[:, :, None], embedded[:, :, None], widen, None)[:, :, 0], after
+        return self._join(columns[:, :, None], embedded[:, :, None], widen, None)[:, :, 0], after
 
-    def _joined(self, columns: Any, embedded: Any, widen: Widen, seed: Any) -> Any:
+    def _join(self, columns: Any, embedded: Any, widen: Widen, seed: Any) -> Any:
         if self.join is None:
             return ops.relu(self._through(columns + embedded, widen, seed))
         both = ops.relu(ops.concatenate([columns, embedded], -1))

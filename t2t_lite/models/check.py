@@ -55,7 +55,7 @@ def make_checked(
     """
     file = getattr(sys.modules.get(model_class.__module__), "__file__", None) or ""
     check = _Check(f"The model {name!r} ({model_class.__qualname__})", file)
-    with _numbered_afresh():
+    with _number_again():
         model = check.call("from_hparams", model_class.from_hparams, hparams, *sizes, shared)
     if not isinstance(model, Model):
         raise check.fault(f"from_hparams returned a {type(model).__name__}, not a model")
@@ -77,7 +77,7 @@ def make_checked(
 
 
 @contextlib.contextmanager
-def _numbered_afresh() -> Iterator[None]:
+def _number_again() -> Iterator[None]:
     """Within it, Keras' counters of unnamed layers begin at 0; after it, they go on as if nothing had been made.
 
     Keras counts in the process: embedding, embedding_1. So the weights of a model that is made a second time, as for
@@ -181,7 +181,7 @@ class _Check:
                 continue
             if not hasattr(weight, "shape") or _dtype(weight) != "float32":
                 raise self.fault(
-                    f"output's {what} is {_shown(weight)}, not a float32 weight or array computed from weights"
+                    f"output's {what} is {_show(weight)}, not a float32 weight or array computed from weights"
                 )
             wanted = (vocab_size, None)[: axes.count(",") + 1]
             self._shape(f"output's {what}", weight, wanted, axes)
@@ -197,19 +197,19 @@ class _Check:
             return
         found = self.call("hidden_and_sums", model.hidden_and_sums, batch, seed)
         if not (isinstance(found, tuple) and len(found) == 2):
-            raise self.fault(f"hidden_and_sums returned {_shown(found)}, not (hidden, sums or None)")
+            raise self.fault(f"hidden_and_sums returned {_show(found)}, not (hidden, sums or None)")
         hidden, sums = found
         self._hidden("hidden_and_sums' hidden", hidden, width)
         if (sums is None) != (model.balance_groups == 0):
-            raise self.fault(f"hidden_and_sums' sums are {_shown(sums)}, and balance_groups is {model.balance_groups}")
+            raise self.fault(f"hidden_and_sums' sums are {_show(sums)}, and balance_groups is {model.balance_groups}")
         if sums is None:
             return
         if _dtype(sums) != "float32":
-            raise self.fault(f"hidden_and_sums' sums are {_shown(sums)}, not a float32 array")
+            raise self.fault(f"hidden_and_sums' sums are {_show(sums)}, not a float32 array")
         self.sentences_first("hidden_and_sums' sums", sums, scalars=False)
         loss = self.call("further_loss", model.further_loss, sums)
         if _dtype(loss) != "float32" or len(loss.shape) != 1:
-            raise self.fault(f"further_loss returned {_shown(loss)}, not float32 [G]")
+            raise self.fault(f"further_loss returned {_show(loss)}, not float32 [G]")
 
     def _hidden(self, what: str, hidden: Any, width: int) -> None:
         self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")
@@ -220,7 +220,7 @@ class _Check:
             return
         found = self.call("attention_maps", model.attention_maps, batch)
         if not isinstance(found, dict) or set(found) != set(model.attention_kinds):
-            kinds = ", ".join(found) or "nothing" if isinstance(found, dict) else _shown(found)
+            kinds = ", ".join(found) or "nothing" if isinstance(found, dict) else _show(found)
             raise self.fault(
                 f"attention_maps returned {kinds}, and attention_kinds says {', '.join(model.attention_kinds)}"
             )
@@ -253,7 +253,7 @@ class _Check:
         self._same("reorder", state, self.call("reorder", model.reorder, after, parents))
         full = self.call("is_full", model.is_full, state)
         if _dtype(full) != "bool" or len(full.shape):
-            raise self.fault(f"is_full returned {_shown(full)}, not a bool scalar")
+            raise self.fault(f"is_full returned {_show(full)}, not a bool scalar")
 
     def _one_sentence(self, step: Any, ids: Any, number: Any, fixed: Any, state: Any, vocab_size: int) -> None:
         """Checks that `step` goes on when a sentence has left the search: it uses what it is given, not start's."""
@@ -282,7 +282,7 @@ class _Check:
         if len(shape) != len(wanted) or any(None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=True)):
             sizes = ", ".join("any" if size is None else str(size) for size in wanted)
             raise self.fault(
-                f"{what} is {_shown(value)}, not [{sizes}], which is {axes} with B={B}, S={S}, T={T} and K={K}"
+                f"{what} is {_show(value)}, not [{sizes}], which is {axes} with B={B}, S={S}, T={T} and K={K}"
             )
 
     def sentences_first(self, what: str, nest: Any, *, scalars: bool) -> None:
@@ -306,7 +306,7 @@ class _Check:
             )
             if not same or _dtype(one) != _dtype(other):
                 raise self.fault(
-                    f"{member} made {_shown(other)} of state{where}, which was {_shown(one)}; its sizes and dtype may "
+                    f"{member} made {_show(other)} of state{where}, which was {_show(one)}; its sizes and dtype may "
                     "not change"
                 )
 
@@ -333,7 +333,7 @@ def _dtype(value: Any) -> str:
     return str(keras.backend.standardize_dtype(value.dtype)) if hasattr(value, "dtype") else type(value).__name__
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """ "float32 [2, 7, 16]"."""
     if not hasattr(value, "shape"):
         return f"a {type(value).__name__}"

@@ -67,10 +67,10 @@ class LayerCache:
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""
         keys, values = self.slots
-        self.slots = self._written(keys, key), self._written(values, value)
+        self.slots = self._write(keys, key), self._write(values, value)
         return self.slots
 
-    def _written(self, slots: Any, new: Any) -> Any:
+    def _write(self, slots: Any, new: Any) -> Any:
         return ops.slice_update(slots, (0, 0, self._first, 0), ops.transpose(new, (0, 2, 1, 3)))
 
     def attend(self, query: Any, key: Any, value: Any, bias: Any) -> Any:

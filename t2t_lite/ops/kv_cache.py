@@ -89,7 +89,7 @@ class LayerCache:
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""
         keys, values = self.slots
-        self.slots = _written(keys, *self._place, key), _written(values, *self._place, value)
+        self.slots = _write(keys, *self._place, key), _write(values, *self._place, value)
         return self.slots
 
     def attend(self, query: Any, key: Any, value: Any, bias: Any) -> Any:
@@ -143,7 +143,7 @@ def _capacity(steps: Any, beam_size: int) -> Any:
     return tf.minimum(_BLOCK, steps) * beam_size
 
 
-def _written(slots: Any, first: Any, capacity: Any, new: Any) -> Any:
+def _write(slots: Any, first: Any, capacity: Any, new: Any) -> Any:
     """`slots` [B, H, capacity, E] with `new` [B, K, H, E] from slot `first` on; nothing else holds the buffer.
 
     TensorFlow's operation for this is slower with each additional axis, and copies number by number. So it is given two

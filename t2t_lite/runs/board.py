@@ -28,17 +28,17 @@ class Board:
 
     def __init__(self, folder: str | os.PathLike[str], hparams: Mapping[str, bool | int | float | str]) -> None:
         self._folder = folder
-        with self._explained():
+        with self._explain():
             self._writer = tf.summary.create_file_writer(str(folder))
         if hparams:
             from tensorboard.plugins.hparams import api
 
-            with self._explained(), self._writer.as_default(step=0):
+            with self._explain(), self._writer.as_default(step=0):
                 api.hparams(dict(hparams), trial_id="run")  # one run, however often it is started
 
     def scalars(self, values: Mapping[str, float]) -> None:
         """Writes the entries of a line of metrics.jsonl, under "train/...", "dev/..." and "speed/..."."""
-        with self._explained(), self._writer.as_default(step=int(values["step"])):
+        with self._explain(), self._writer.as_default(step=int(values["step"])):
             for name, value in values.items():
                 if name != "step":
                     # FLOPs may be too large for an int64, and the perplexity of a diverging run for a float32.
@@ -48,17 +48,17 @@ class Board:
     def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
         """Writes (source, translation, reference) of some lines as a table."""
         table = [["source", "translation", "reference"], *([escape(text) for text in row] for row in rows)]
-        with self._explained(), self._writer.as_default(step=step):
+        with self._explain(), self._writer.as_default(step=step):
             tf.summary.text("dev/samples", tf.constant(table))
             self._writer.flush()
 
     def close(self) -> None:
         """Ends the file."""
-        with self._explained():
+        with self._explain():
             self._writer.close()
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain(self) -> Iterator[None]:
         """Raises DataError where the file cannot be written."""
         try:
             yield

@@ -52,7 +52,7 @@ def _block(table: bytes, offset: int, size: int) -> bytes:
         raise ValueError("a block of its index lies outside")
     content, kind = table[offset : offset + size], table[offset + size]
     if kind == _SNAPPY:
-        return _unpacked(content)
+        return _unpack(content)
     if kind != _PLAIN:
         raise ValueError("its index is compressed in an unknown way")
     return content
@@ -89,7 +89,7 @@ def _of_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
         raise ValueError("a block of its index lists places that are no entries")
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpack(data: bytes) -> bytes:
     """Unpacks Snappy's format: pieces that are given, and copies of what was unpacked before."""
     whole, place = varint(data, 0)
     if whole > _MOST_BYTES:

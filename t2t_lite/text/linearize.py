@@ -124,7 +124,7 @@ def repair(
     model = _NO_MODEL if table is None else table.model
     found = align([name for bracket, name in kept if not bracket], words, model)
     building.faults += Counter(extra_leaves=found.count(None), missing_leaves=len(words) - len({*found} - {None}))
-    for bracket, name in _placed(kept, found, words, model):
+    for bracket, name in _place(kept, found, words, model):
         if bracket == "(":
             building.open(name)
         elif bracket == ")":
@@ -145,7 +145,7 @@ def tag_punctuation(tree: Tree, table: TagTable = WSJ) -> tuple[Tree, int]:
     return Tree(nodes), changed
 
 
-def _placed(
+def _place(
     symbols: Sequence[tuple[str, str]], word_of: Sequence[int | None], words: Sequence[str], model: TagModel
 ) -> Iterator[tuple[str, str]]:
     """Yields the symbols (bracket, name) with a tag for each word but those after the last tag that has one.

@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
             EOS,
             UNK,
         )
-        return Vocabulary(_reordered(data))
+        return Vocabulary(_reorder(data))
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
 
@@ -63,7 +63,7 @@ def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -
         DataError: the file is not a SentencePiece model, or has other pieces.
     """
     data = load(path, say=False).data
-    model = _parsed(data)
+    model = _parse(data)
     piece_type = type(model.pieces[0])
     special = (piece_type.CONTROL, piece_type.UNKNOWN)
     there = {piece.piece: piece for piece in model.pieces if piece.type not in special}
@@ -85,18 +85,18 @@ def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -
 
 def kind(vocabulary: Vocabulary) -> str:
     """How a vocabulary cuts text: "unigram", "bpe", "word" or "char"."""
-    return _KINDS[_parsed(vocabulary.data).trainer_spec.model_type]
+    return _KINDS[_parse(vocabulary.data).trainer_spec.model_type]
 
 
 def normalisation(vocabulary: Vocabulary) -> str:
     """The rule by which a vocabulary changes characters before it cuts text, such as "nmt_nfkc"; "" if it has none."""
-    spec = _parsed(vocabulary.data).normalizer_spec
+    spec = _parse(vocabulary.data).normalizer_spec
     return (spec.name or "user_defined") if spec.precompiled_charsmap else ""
 
 
-def _reordered(data: bytes) -> bytes:
+def _reorder(data: bytes) -> bytes:
     """Returns the model with PAD, EOS and UNK first; PAD or EOS is added if it is missing."""
-    model = _parsed(data)
+    model = _parse(data)
     spec, piece_type = model.trainer_spec, type(model.pieces[0])
     unknown = next(piece for piece in model.pieces if piece.type == piece_type.UNKNOWN)  # each model has one
     first = [piece_type(piece=name, type=piece_type.CONTROL) for name in (spec.pad_piece, spec.eos_piece)]
@@ -110,7 +110,7 @@ def _reordered(data: bytes) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _parsed(data: bytes) -> Any:
+def _parse(data: bytes) -> Any:
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(data)

@@ -176,7 +176,7 @@ class TagModelCounts:
         endings = {key: endings[key] for key in _most_frequent(endings, int(room * _MOST_ENDINGS))}
         words = {key: self._words[key] for key in _most_frequent(self._words, room - len(endings))}
         known = {tag for tags in words.values() for tag in tags}
-        return TagModel(_sorted(words, known), _sorted(endings, known), self._first(known))
+        return TagModel(_sort(words, known), _sort(endings, known), self._first(known))
 
     def _first(self, tags: Collection[str]) -> frozenset[str]:
         balance: Counter[str] = Counter()
@@ -192,7 +192,7 @@ def _most_frequent(counts: Mapping[str, Counter[str]], number: int) -> list[str]
     return sorted(counts, key=lambda key: (-counts[key].total(), key))[:number]
 
 
-def _sorted(counts: Mapping[str, Counter[str]], known: Collection[str]) -> Counts:
+def _sort(counts: Mapping[str, Counter[str]], known: Collection[str]) -> Counts:
     """The counts in a fixed order, of the known tags alone."""
     kept = ((key, {tag: n for tag, n in sorted(tags.items()) if tag in known}) for key, tags in sorted(counts.items()))
     return {key: tags for key, tags in kept if tags}

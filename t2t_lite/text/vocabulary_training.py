@@ -60,7 +60,7 @@ def train_vocabulary(
     if kind not in ("bpe", "unigram", "char", "word"):
         raise UsageError(f"vocab_type={kind!r} is not one of: bpe, unigram, char.")
     words: set[str] = set()
-    watched = _collected(lines, words) if kind == "word" else lines
+    watched = _collect(lines, words) if kind == "word" else lines
     sample = draw_lines(watched, max_lines=max_lines, max_chars=max_chars, seed=seed)
     sample += sorted(words.difference(itertools.chain.from_iterable(map(_words, sample))))  # one a line, so none is cut
     if not sample:
@@ -99,7 +99,7 @@ def can_be_whole(text: str) -> bool:
     return not (any(char.isspace() or char in marks for char in text) or _NAMES.fullmatch(text) or text == "<s>")
 
 
-def _collected(lines: Iterable[str], words: set[str]) -> Iterator[str]:
+def _collect(lines: Iterable[str], words: set[str]) -> Iterator[str]:
     """Yields the lines as they come, and adds all of their words to `words`."""
     for line in lines:
         words.update(_words(line))

@@ -52,8 +52,8 @@ def choose_weights(
     write_default(output_dir, default, averaged, best, on_dev)
     if best:
         say(
-            f"On all of dev: averaged {_shown(scores[AVERAGED])}; best (step {step_of(best):,}) "
-            f"{_shown(scores[BEST])}. Taking the {default} weights."
+            f"On all of dev: averaged {_show(scores[AVERAGED])}; best (step {step_of(best):,}) "
+            f"{_show(scores[BEST])}. Taking the {default} weights."
         )
     if best and default == BEST:
         checkpoints.load_weights(best)
@@ -72,5 +72,5 @@ def _rank(scores: Scores) -> DevScore:
     return DevScore(scores.score.value, scores.loss)
 
 
-def _shown(scores: Scores) -> str:
+def _show(scores: Scores) -> str:
     return f"{scores.score.name} {scores.score.value:.2f}, loss {scores.loss:.4f}"

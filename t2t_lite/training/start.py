@@ -228,7 +228,7 @@ def train(start: Start) -> Result | None:
         with StopSignals() as stop, _only_writer(start.output_dir, cluster):
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
-            with _recorded(trainer, start) as note:
+            with _record(trainer, start) as note:
                 trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note)
                 found = trainer.finish() if trainer.workers.is_chief else None
                 trainer.workers.barrier()
@@ -279,7 +279,7 @@ def _make_trainer(start: Start) -> Trainer:
     return trainer
 
 
-def _recorded(
+def _record(
     trainer: Trainer, start: Start
 ) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
     from t2t_lite.runs.run_log import recorded

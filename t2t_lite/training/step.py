@@ -135,7 +135,7 @@ class TrainStep:
         numbers = self._optimizer.numbers(learning_rate, step)
         before = tf.constant(_NONE) if self._newest is None else self._newest[0]
         strict = float(not after_bad and self._newest is not None)
-        with self._explained(batch, f"in step {step}"):
+        with self._explain(batch, f"in step {step}"):
             settings = _Settings(_tokens(batch), float(stop), strict)
             newest, before = self._begin(batch, step, (*settings, *numbers), before)
             self._newest = newest, batch, step
@@ -146,7 +146,7 @@ class TrainStep:
         if self._newest is None:
             return _NONE
         newest, batch, step = self._newest
-        with self._explained(batch, f"in step {step}"):
+        with self._explain(batch, f"in step {step}"):
             return StepResult(*newest.numpy().tolist())
 
     def warm_up(self, rows: int, source_length: int, target_length: int) -> None:
@@ -159,7 +159,7 @@ class TrainStep:
         """
         lengths = {"source": source_length, "target": target_length}
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
-        with self._explained(batch, "when the largest batch was tried before the first step"):
+        with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = _Settings(_tokens(batch), 0.0, strict=1.0)
             newest, _ = self._begin(batch, 0, (*settings, *[0.0] * self._numbers), tf.constant(_NONE))
             newest.numpy()
@@ -194,7 +194,7 @@ class TrainStep:
         return self._step(self.split.cut(batch), self._step_seed(step), numbers, before)
 
     @contextlib.contextmanager
-    def _explained(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:
+    def _explain(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:
         try:
             yield
         except LOST as error:

@@ -137,13 +137,13 @@ def _check_vocabularies(run: str, store: Store) -> None:
     if [vocabulary.checksum for vocabulary in theirs] == [vocabulary.checksum for vocabulary in ours]:
         return
     raise UsageError(
-        f"The weights of {run} were trained with another vocabulary ({_shown(theirs)}) than that of the data in "
-        f"{store.folder} ({_shown(ours)}): the same id is another piece there. Prepare the data with its vocabulary, "
+        f"The weights of {run} were trained with another vocabulary ({_show(theirs)}) than that of the data in "
+        f"{store.folder} ({_show(ours)}): the same id is another piece there. Prepare the data with its vocabulary, "
         f"--vocabulary={run}, in another --data_dir or with --prepare_again."
     )
 
 
-def _shown(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> str:
+def _show(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> str:
     """Sizes and checksums; only one of each if both sides share a vocabulary."""
     texts = [f"{vocabulary.size:,} pieces, checksum {vocabulary.checksum[:12]}..." for vocabulary in vocabularies]
     return " and ".join(dict.fromkeys(texts))
