@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from t2t_lite.cli import common
 from t2t_lite.errors import DataError
-from t2t_lite.runs.report import METRICS_FILE, read_metrics
+from t2t_lite.runs.metrics_log import METRICS_FILE, read_metrics
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 

@@ -58,7 +58,7 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
 def measure_batches(folder: Path, steps: int, device_seconds: float) -> None:
     """Prints the bytes and times of the input and of the report."""
     from t2t_lite.models.transformer_cost import TransformerCost
-    from t2t_lite.runs.report import Report
+    from t2t_lite.runs.metrics_log import Report
 
     hparams = registry.hparams("base")
     cost = TransformerCost(hparams, VOCAB_SIZE)

@@ -12,8 +12,8 @@ from t2t_lite.errors import UsageError, did_you_mean
 
 # When a field may change on resume. "reset": with --reset_optimizer. "always": the field does not affect the updates;
 # one that the run's schedule or optimizer reads counts as "reset".
-# "unless_listening": like "reset" if the schedule listens to evaluations, else like "always".
-Resume = Literal["never", "reset", "unless_listening", "always"]
+# "unless_by_evaluations": like "reset" if the schedule needs evaluations, else like "always".
+Resume = Literal["never", "reset", "unless_by_evaluations", "always"]
 
 _LARGEST = sys.float_info.max  # JSON may hold larger integers; the range excludes NaN, too
 _METADATA = "t2t_lite"

@@ -75,7 +75,7 @@ class RunGroup:
 
     train_steps: int = _steering(100000, "updates; section 5.2: 100,000 (base), 300,000 (big)", COUNT)
     log_every: int = _steering(100, "updates between two lines of metrics.jsonl", COUNT)
-    eval_every: int = field(5000, "updates between two evaluations on dev", COUNT, resume="unless_listening")
+    eval_every: int = field(5000, "updates between two evaluations on dev", COUNT, resume="unless_by_evaluations")
     eval_lines: int = _steering(
         0, "of dev, evenly spaced, that are decoded and scored at each evaluation; 0: all", COUNT_OR_NONE
     )

@@ -16,7 +16,7 @@ from t2t_lite.recipe_text import all_groups, value_text
 _RESUME = {
     "never": "no",
     "reset": "with --reset_optimizer",
-    "unless_listening": "yes, but not where the schedule listens to evaluations",
+    "unless_by_evaluations": "yes, but not where the schedule needs evaluations",
     "always": "yes",
 }
 

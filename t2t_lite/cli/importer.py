@@ -176,15 +176,15 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
-    from t2t_lite.importers import report
+    from t2t_lite.importers import import_report
 
-    for name, text in report.lines(found, parameters):
+    for name, text in import_report.lines(found, parameters):
         print(f"{name + ':':<14} {text}")
     print(f"{'run:':<14} {args.output_dir}")
 
 
 def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: list[str]) -> None:
-    from t2t_lite.importers.own_decodes import compare
+    from t2t_lite.importers.compare_outputs import compare
     from t2t_lite.ops import threads
 
     threads.set_inter_op_parallelism()

@@ -20,8 +20,8 @@ from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import read_json, replace_file
 from t2t_lite.runs.lock import only_trainer
+from t2t_lite.runs.metrics_log import METRICS_FILE, read_metrics
 from t2t_lite.runs.recipe_request import RecipeRequest
-from t2t_lite.runs.report import METRICS_FILE, read_metrics
 from t2t_lite.runs.resume import check_settings
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir

@@ -16,7 +16,7 @@ from typing import Any
 from t2t_lite.data.plan import Plan
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import TrainingError
-from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.start_request import StartRequest
 
 _SECONDS = 20.0  # of updates that are measured

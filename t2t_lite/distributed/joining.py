@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.distributed.cluster import VARIABLE, Cluster
-from t2t_lite.distributed.meeting import PAUSE, Chief, Member, Party, split
+from t2t_lite.distributed.rendezvous import PAUSE, Chief, Member, Party, split
 from t2t_lite.distributed.seals import new_key
 from t2t_lite.errors import TrainingError
 

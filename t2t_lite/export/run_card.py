@@ -74,9 +74,9 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     recipe had the same search then; the checkpoint has a record of it. A mean of checkpoints has no such evaluation.
     """
     from t2t_lite.export.model_card import signature_of
+    from t2t_lite.runs.metrics_log import read_comparable
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.record import read_record
-    from t2t_lite.runs.report import read_comparable
     from t2t_lite.runs.scores_file import describe_weights, scores_of
     from t2t_lite.training.recipe import intervals_of
 

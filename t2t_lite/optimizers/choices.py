@@ -64,7 +64,7 @@ def check_choices(hparams: HParams, load_tensorflow: Callable[[], None]) -> None
 
 def by_evaluations(hparams: HParams) -> bool:
     """Whether the learning rate depends on evaluations."""
-    return bool(getattr(_chosen("schedule", hparams), "listens", False))
+    return bool(getattr(_chosen("schedule", hparams), "needs_evaluations", False))
 
 
 def reader_of(field: str, hparams: HParams) -> str | None:

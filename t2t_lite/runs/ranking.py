@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 
-from t2t_lite.runs.report import read_comparable
+from t2t_lite.runs.metrics_log import read_comparable
 
 # How the score entries of an evaluation line begin.
 SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_accuracy_per_sequence", "dev_score")

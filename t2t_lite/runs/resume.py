@@ -3,7 +3,7 @@
 What a run's folder holds is compared with what is asked for, in this order: its state and settings before any work
 (`check_settings`, `check_state`), its data once they are prepared (`check_data`), the record of its newest checkpoint
 (`check_checkpoint`), and how dev was scored so far (`changed_scores`). Devices, processors and versions change the
-last bits of the weights at most: training/last_bits.py prints a line about them.
+last bits of the weights at most: training/reproducibility.py prints a line about them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,12 @@ RULES = {
     "metric": Answer.NOTE,
     **dict.fromkeys(("eval_lines", "beam_size", "length_penalty", "extra_length", "max_source_length"), Answer.NOTE),
 }
-_OF_FIELDS = {"never": Answer.REFUSE, "reset": Answer.RESET, "unless_listening": Answer.RESET, "always": Answer.IGNORE}
+_OF_FIELDS = {
+    "never": Answer.REFUSE,
+    "reset": Answer.RESET,
+    "unless_by_evaluations": Answer.RESET,
+    "always": Answer.IGNORE,
+}
 
 
 class Change(NamedTuple):
@@ -251,7 +256,7 @@ def _answer(field: Field, hparams: config.HParams) -> tuple[Answer, str]:
     """Returns what a change of a field means in a run of `hparams`, and why where that is not the field's usual."""
     if field.meta.resume == "always" and (reader := reader_of(field.name, hparams)):
         return Answer.RESET, f" ({reader} reads it: the learning rates so far would have been others)"
-    if field.meta.resume == "unless_listening" and not by_evaluations(hparams):
+    if field.meta.resume == "unless_by_evaluations" and not by_evaluations(hparams):
         return Answer.IGNORE, ""
     return RULES.get(field.name, _OF_FIELDS[field.meta.resume]), ""
 

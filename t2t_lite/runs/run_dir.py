@@ -6,7 +6,7 @@ problem.json   FORMAT, the problem's name and options, where its data is and its
                of all these
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: data/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/tag_table.py)
-metrics.jsonl  one JSON line per report (runs/report.py)
+metrics.jsonl  one JSON line per report (runs/metrics_log.py)
 default_weights.json  which weights the commands take (runs/default_weights.py)
 run.json       each start of the trainer (runs/run_log.py)
 test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_file.py)

@@ -2,7 +2,7 @@
 
 {"format", "starts": [{"request", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
 "first_step", "start", "end", "status"}, ...]}, oldest first. request: the values of a StartRequest that are not at
-their default. computed: see training/last_bits.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
+their default. computed: see training/reproducibility.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
 signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
 
@@ -48,7 +48,7 @@ def recorded(
         request: what was asked for; see start_request.py.
         devices: the devices that train.
         first_step: the next update.
-        computed: how they compute; see training/last_bits.py.
+        computed: how they compute; see training/reproducibility.py.
         writes: whether to write at all; of several workers, only the chief does.
     """
     if not writes:

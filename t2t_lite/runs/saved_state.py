@@ -11,7 +11,7 @@ from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.schedules.base import Schedule
 
 _MEMORY = "schedule_memory"
-_HEARD = "heard"
+_LAST = "last_evaluation"
 
 
 class SavedState:
@@ -40,8 +40,8 @@ class SavedState:
             self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
             self.parts[f"{optimizer.name}_start"] = {"step": self._start}
         self._memory: dict[str, tf.Variable] = {}
-        if schedule is not None and schedule.listens:
-            self._fresh: dict[str, float] = {**schedule.memory, _HEARD: schedule.heard}
+        if schedule is not None and schedule.needs_evaluations:
+            self._fresh: dict[str, float] = {**schedule.memory, _LAST: schedule.last_evaluation}
             self._memory = {n: tf.Variable(v, dtype=tf.float64, trainable=False) for n, v in self._fresh.items()}
             self.parts[_MEMORY] = self._memory
 
@@ -50,7 +50,7 @@ class SavedState:
         if self._optimizer is not None:
             self._start.assign(self._optimizer.start)
         if self._schedule is not None and self._memory:
-            for name, value in {**self._schedule.memory, _HEARD: self._schedule.heard}.items():
+            for name, value in {**self._schedule.memory, _LAST: self._schedule.last_evaluation}.items():
                 if name not in self._memory:
                     raise UsageError(
                         f"The schedule {type(self._schedule).__qualname__} has {name!r} in its memory, which it had "
@@ -61,7 +61,7 @@ class SavedState:
     def clear(self) -> None:
         """Before a read, sets to its default what a checkpoint may lack."""
         for name, variable in self._memory.items():
-            variable.assign(-1 if name == _HEARD else self._fresh[name])
+            variable.assign(-1 if name == _LAST else self._fresh[name])
 
     def hand_out(self, step: int) -> None:
         """Passes what the checkpoint of `step` held to optimizer and schedule."""
@@ -69,9 +69,9 @@ class SavedState:
             self._optimizer.start = int(self._start.numpy())
         if self._schedule is not None and self._memory:
             memory = {name: float(variable.numpy()) for name, variable in self._memory.items()}
-            heard = int(memory.pop(_HEARD))
+            last = int(memory.pop(_LAST))
             self._schedule.memory |= memory
-            self._schedule.heard = step if heard < 0 else heard  # a schedule that is new to the run begins here
+            self._schedule.last_evaluation = step if last < 0 else last  # a new schedule begins here
 
     def check_parts(self, wanted: Collection[str], there: Collection[str], path: str) -> None:
         """Raises DataError if a whole part is `wanted` and not `there`, as with another optimizer."""

@@ -22,8 +22,8 @@ from typing import Any
 from t2t_lite.errors import DamagedError
 from t2t_lite.files import read_json, replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
+from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.record import read_record
-from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.run_log import utc
 from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.version import local_version

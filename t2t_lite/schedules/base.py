@@ -1,4 +1,4 @@
-"""Base class of schedules: the learning rate by step, and by evaluations on dev if it listens to them."""
+"""Base class of schedules: the learning rate by step and, where it needs them, by evaluations on dev."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Schedule(abc.ABC):
     `registry.register_schedule`.
 
     Attributes:
-        listens: whether `evaluated` is called after evaluations. Rates then depend on when evaluations happen, so
-            eval_every must stay the same when a run goes on.
+        needs_evaluations: whether `on_evaluation` is called after evaluations. Rates then depend on when evaluations
+            happen, so eval_every must stay the same when a run resumes.
         memory: numbers that checkpoints hold; the rate may depend on them, and on nothing else that changes. The
             constructor sets all of them, since their names may not change later.
-        heard: the step of the last evaluation that `evaluated` was called for; also in checkpoints.
+        last_evaluation: the step of the last evaluation that `on_evaluation` was called for; also in checkpoints.
     """
 
-    listens = False
+    needs_evaluations = False
 
     def __init__(self) -> None:
         self.memory: dict[str, float] = {}
-        self.heard = 0
+        self.last_evaluation = 0
 
     @abc.abstractmethod
     def rate(self, step: int) -> float:
         """The learning rate of update number `step`, from 1."""
 
-    def evaluated(self, loss: float) -> str | None:
+    def on_evaluation(self, loss: float) -> str | None:
         """Is called for each evaluation at a multiple of eval_every, once and in order.
 
         Args:

@@ -15,7 +15,7 @@ class Plateau(Schedule):
     The loss is that of all of dev, and does not depend on how dev is decoded. There is no warm-up.
     """
 
-    listens = True
+    needs_evaluations = True
 
     def __init__(self, learning_rate: float, patience: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Plateau(Schedule):
         """The rate stays as often halved as it was."""
         self.memory |= {"best": math.inf, "since": 0}
 
-    def evaluated(self, loss: float) -> str | None:
+    def on_evaluation(self, loss: float) -> str | None:
         """Notes whether the loss is the lowest so far; halves the rate after `patience` others in a row."""
         memory = self.memory
         if loss < memory["best"]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.models.base import Cost
-from t2t_lite.training.expected import memory_there
-from t2t_lite.training.last_bits import computed_until
+from t2t_lite.training.estimates import memory_there
+from t2t_lite.training.reproducibility import computed_until
 from t2t_lite.training.split import Split
 
 _SHARE = 0.8  # of a GPU's memory; the estimate is rough, and TensorFlow's allocator leaves gaps

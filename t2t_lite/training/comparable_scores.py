@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 
 from t2t_lite.runs.checkpoint_files import step_of
+from t2t_lite.runs.metrics_log import note_other_scores
 from t2t_lite.runs.ranking import evaluations_without_progress, past_scores
 from t2t_lite.runs.record import read_record
-from t2t_lite.runs.report import note_other_scores
 from t2t_lite.runs.resume import changed_scores
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.base import Schedule

@@ -14,7 +14,7 @@ from t2t_lite.cpus import available_cpus
 from t2t_lite.distributed.xla import cache_folder, cached_programs
 from t2t_lite.errors import TrainingError
 from t2t_lite.progress import duration
-from t2t_lite.runs.report import Report
+from t2t_lite.runs.metrics_log import Report
 
 _MOST_THREADS, _CPUS_OF_A_PROGRAM = 4, 4
 # What TensorFlow says of a program that it cannot write or read.

@@ -19,7 +19,7 @@ from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.accumulation import choose_accumulate, largest_part
-from t2t_lite.training.expected import check_memory, hours_text, memory_there
+from t2t_lite.training.estimates import check_memory, hours_text, memory_there
 from t2t_lite.training.recipe import (
     batch_limits,
     batch_shapes,

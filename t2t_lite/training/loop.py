@@ -13,8 +13,8 @@ from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import TrainingError
 from t2t_lite.runs.checkpoint import DIVERGED_ADVICE, Checkpoints
 from t2t_lite.runs.checkpoint_files import BEST
+from t2t_lite.runs.metrics_log import Report
 from t2t_lite.runs.ranking import DevScore, evaluations_without_progress
-from t2t_lite.runs.report import Report
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.signals import LAST_STEP, Stopped, StopSignals
 from t2t_lite.training.evaluate import Evaluator, Scores
@@ -56,7 +56,7 @@ class Evaluations:
     Args:
         scores: of the evaluations so far, by step.
         start: the step at which the optimizer was last reset; early stopping counts from there.
-        schedule: its `evaluated` is called if it listens.
+        schedule: its `on_evaluation` is called if it needs evaluations.
     """
 
     def __init__(
@@ -84,21 +84,21 @@ class Evaluations:
             if self._workers.is_chief:
                 self._make(step, stop)
         self._workers.barrier()
-        self.tell_schedule()
+        self.update_schedule()
 
-    def tell_schedule(self) -> None:
+    def update_schedule(self) -> None:
         """Gives a listening schedule the evaluations that it has not seen yet, those at multiples of eval_every.
 
         The extra evaluation after the last step does not count, as the run may go on to a later step.
         """
-        heard, every = self._schedule.heard, self._intervals.eval_every
-        news = sorted(step for step in self._scores if step > heard and step % every == 0)
-        for i in range(int(self._workers.broadcast(len(news))) if self._schedule.listens else 0):
+        last, every = self._schedule.last_evaluation, self._intervals.eval_every
+        news = sorted(step for step in self._scores if step > last and step % every == 0)
+        for i in range(int(self._workers.broadcast(len(news))) if self._schedule.needs_evaluations else 0):
             step = news[i] if self._workers.is_chief else 0
             loss = self._workers.broadcast(self._scores[step].loss if self._workers.is_chief else 0.0)
-            self._schedule.heard = int(self._workers.broadcast(step))
-            if said := self._schedule.evaluated(loss):
-                self._report.say(f"step {self._schedule.heard}: {said}")
+            self._schedule.last_evaluation = int(self._workers.broadcast(step))
+            if said := self._schedule.on_evaluation(loss):
+                self._report.say(f"step {self._schedule.last_evaluation}: {said}")
 
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
@@ -147,7 +147,7 @@ class Loop:
             TrainingError: out of memory, or bad batches.
         """
         saved_at = time.monotonic()
-        self.evaluations.tell_schedule()  # of evaluations after the checkpoint was saved
+        self.evaluations.update_schedule()  # of evaluations after the checkpoint was saved
         if self.evaluations.missing(first_step - 1):  # a signal came when the evaluation was due
             self.evaluations.make(first_step - 1, self.stop)
         self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")

@@ -19,7 +19,7 @@ from t2t_lite.errors import TrainingError
 from t2t_lite.files import replace_file
 from t2t_lite.ops.graph import graph
 from t2t_lite.runs.checkpoint import DIVERGED_ADVICE
-from t2t_lite.runs.report import Report
+from t2t_lite.runs.metrics_log import Report
 from t2t_lite.training.step import TrainStep
 
 _SHOWN = 10  # variables, where all gradients are finite

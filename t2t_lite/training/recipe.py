@@ -18,8 +18,8 @@ from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.accumulation import Shape
-from t2t_lite.training.last_bits import computed_with
 from t2t_lite.training.loop import Intervals
+from t2t_lite.training.reproducibility import computed_with
 from t2t_lite.training.step import TrainStep
 
 

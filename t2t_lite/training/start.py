@@ -263,7 +263,7 @@ def _make_trainer(start: Start) -> Trainer:
             progress=bar.reach,
         )
     load_tensorflow()
-    from t2t_lite.training.last_bits import keep_last_bits
+    from t2t_lite.training.reproducibility import keep_last_bits
     from t2t_lite.training.trainer import Trainer
 
     keep_last_bits(output_dir)
@@ -283,8 +283,8 @@ def _record(
     trainer: Trainer, start: Start
 ) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
     from t2t_lite.runs.run_log import recorded
-    from t2t_lite.training.last_bits import remarks
     from t2t_lite.training.recipe import intervals_of, recipe_computed_with
+    from t2t_lite.training.reproducibility import remarks
 
     hparams, first = trainer.spec.hparams, trainer.first_step
     trains = first <= intervals_of(hparams).train_steps

@@ -12,7 +12,7 @@ from t2t_lite.cpus import available_cpus
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.ops import threads
-from t2t_lite.runs.report import BOARD_FOLDER, METRICS_FILE
+from t2t_lite.runs.metrics_log import BOARD_FOLDER, METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.base import Schedule
 

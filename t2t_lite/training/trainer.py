@@ -22,9 +22,9 @@ from t2t_lite.files import replace_file
 from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
+from t2t_lite.runs.metrics_log import SKIPPED, Report, flops_before, read_metrics
 from t2t_lite.runs.ranking import past_scores
 from t2t_lite.runs.record import METRIC, make_record, read_record
-from t2t_lite.runs.report import SKIPPED, Report, flops_before, read_metrics
 from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
@@ -34,8 +34,8 @@ from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.training.accumulation import choose_accumulate, recorded_accumulate
 from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.compilations import Compilations, compile_threads
+from t2t_lite.training.estimates import check_memory
 from t2t_lite.training.evaluate import Evaluator, Scores
-from t2t_lite.training.expected import check_memory
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Evaluations, Intervals, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose

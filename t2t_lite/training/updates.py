@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from t2t_lite.runs.report import Report
+from t2t_lite.runs.metrics_log import Report
 from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import StepResult, TrainStep

@@ -17,7 +17,7 @@ def main() -> int:
     from t2t_lite.models.transformer import Transformer
     from t2t_lite.models.transformer_hparams import TransformerHParams
     from t2t_lite.optimizers.choices import make_optimizer
-    from t2t_lite.runs.report import Report
+    from t2t_lite.runs.metrics_log import Report
     from t2t_lite.training.compilations import Compilations
     from t2t_lite.training.recipe import make_step, set_seed
 

@@ -261,7 +261,7 @@ def chief_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[_Wor
 def test_many_strangers_who_say_nothing_do_not_keep_a_worker_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("t2t_lite.distributed.meeting._MOST_STRANGERS", 8)
+    monkeypatch.setattr("t2t_lite.distributed.rendezvous._MOST_STRANGERS", 8)
     addresses = free_addresses(2)
     chief = _Worker(tmp_path, addresses, 0)
     with contextlib.ExitStack() as silent:

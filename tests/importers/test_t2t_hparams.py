@@ -10,7 +10,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import report, run_folder, t2t_slots, t2t_training, tensor2tensor, vocabulary_kinds
+from t2t_lite.importers import import_report, run_folder, t2t_slots, t2t_training, tensor2tensor, vocabulary_kinds
 from t2t_lite.optimizers.choices import make_schedule
 from tests.importers import t2t_golden
 from tests.importers.made_up import HPARAMS, save, variables
@@ -51,7 +51,7 @@ def _said(folder: Path, **given: str) -> dict[str, str]:
     imported = tensor2tensor.read([folder], **given)
     text = vocabulary_kinds.load("bytes")
     found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), ("bytes",), {}, {})
-    return dict(report.lines(found, 1))
+    return dict(import_report.lines(found, 1))
 
 
 def test_what_nothing_says_is_named(tmp_path: Path) -> None:

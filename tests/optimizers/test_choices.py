@@ -12,8 +12,8 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import check_choices, make_optimizer, make_schedule
+from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.record import make_record
-from t2t_lite.runs.report import read_metrics
 from t2t_lite.runs.resume import check_checkpoint, check_settings
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.cosine import Cosine

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.runs.metrics_log import METRICS_FILE, note_other_scores, read_metrics
 from t2t_lite.runs.ranking import DevScore, evaluations_without_progress, past_scores
-from t2t_lite.runs.report import METRICS_FILE, note_other_scores, read_metrics
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_gnmt_nmt_halves_when_tensorflow_nmt_does(name: str) -> None:
 def test_plateau_halves_after_so_many_evaluations_without_a_lower_loss() -> None:
     plateau, said, rates = Plateau(1.0, 2), [], []
     for loss in (5.0, 4.0, 4.0, 4.5, 4.2, 3.9, 3.95, 3.9, 3.91, 4.0):
-        said.append(plateau.evaluated(loss))
+        said.append(plateau.on_evaluation(loss))
         rates.append(plateau(7))
     assert rates == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.125]
     assert [i for i, text in enumerate(said) if text] == [3, 7, 9]
@@ -160,15 +160,15 @@ def test_a_learning_rate_that_is_none_is_refused(rate: float) -> None:
 
 def test_a_name_that_is_new_in_a_schedules_memory_is_refused_at_the_first_save() -> None:
     class Forgetful(Constant):
-        listens = True
+        needs_evaluations = True
 
-        def evaluated(self, loss: float) -> str | None:
+        def on_evaluation(self, loss: float) -> str | None:
             self.memory["worst"] = loss
             return None
 
     schedule = Forgetful(1.0, 0)
     state = SavedState([], None, schedule)
     state.gather()
-    schedule.evaluated(2.0)
+    schedule.on_evaluation(2.0)
     with pytest.raises(UsageError, match=r"Forgetful has 'worst' in its memory, .* Set it in the constructor\.$"):
         state.gather()

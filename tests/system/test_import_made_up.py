@@ -16,7 +16,7 @@ import tensorflow as tf
 from t2t_lite.cli import importer
 from t2t_lite.data.store import open_store
 from t2t_lite.ids import EOS
-from t2t_lite.importers import own_decodes, tensor2tensor
+from t2t_lite.importers import compare_outputs, tensor2tensor
 from t2t_lite.importers.vocabularies import SubwordVocabulary
 from t2t_lite.runs.checkpoint import list_checkpoints, variable_key
 from t2t_lite.runs.open_run import open_run
@@ -193,7 +193,7 @@ def test_stopped_in_its_check_it_says_that_the_run_is_there(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(own_decodes, "compare", stop)
+    monkeypatch.setattr(compare_outputs, "compare", stop)
     lines = write_lines(tmp_path / "lines", LINES)
     flags = [*_flags(folder, tmp_path / "run"), "--target_space_id=3", f"--check={lines}", f"--check_input={lines}"]
     assert importer.main(flags) == 130

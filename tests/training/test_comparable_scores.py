@@ -11,9 +11,9 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.metrics_log import METRICS_FILE
 from t2t_lite.runs.ranking import DevScore, past_scores
 from t2t_lite.runs.record import METRIC, make_record, read_record
-from t2t_lite.runs.report import METRICS_FILE
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.training.comparable_scores import forget_scores

@@ -15,7 +15,7 @@ import tensorflow as tf
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import TrainingError
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.runs.report import Report, read_metrics
+from t2t_lite.runs.metrics_log import Report, read_metrics
 from t2t_lite.training.compilations import Compilations
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.runs.board import Board
+from t2t_lite.runs.tensorboard import Board
 from tests import commands
 
 

@@ -9,7 +9,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.checkpoint_files import BEST
-from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training.trainer import Trainer
 

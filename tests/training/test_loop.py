@@ -15,7 +15,7 @@ from t2t_lite.distributed.workers import Workers
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.progress import time_left
-from t2t_lite.runs.report import Report
+from t2t_lite.runs.metrics_log import Report
 from t2t_lite.signals import StopSignals
 from t2t_lite.training.loop import Evaluations
 from t2t_lite.training.recipe import intervals_of
@@ -44,7 +44,7 @@ def test_the_time_left_is_right_where_a_restart_begins_with_an_evaluation(
     intervals = intervals_of(config.replace(small_hparams, train_steps=100_000, eval_every=5000))
     report = Report(tmp_path, 5001, 100_000, cost=COST, flops=0, device_flops_per_second=1e9)
     parts: tuple[Any, ...] = (report, intervals, Workers(tf.distribute.get_strategy()), {})
-    evaluations = Evaluations(None, None, *parts, SimpleNamespace(listens=False, heard=0), 0)
+    evaluations = Evaluations(None, None, *parts, SimpleNamespace(needs_evaluations=False, last_evaluation=0), 0)
     assert evaluations.missing(5000)
     evaluations.make(5000, StopSignals())
     for step in range(5001, 5101):

@@ -23,7 +23,7 @@ from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import list_checkpoints
 from t2t_lite.runs.checkpoint_files import step_of
-from t2t_lite.runs.report import Report, read_metrics
+from t2t_lite.runs.metrics_log import Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.non_finite import NonFiniteGuard, _watched
 from t2t_lite.training.recipe import make_step, recipe_plan

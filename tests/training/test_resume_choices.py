@@ -11,7 +11,7 @@ from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError
-from t2t_lite.runs.report import read_metrics
+from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.recipe import recipe_plan
@@ -82,7 +82,7 @@ def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))  # its last evaluation does not count
     whole = _trainer(tmp_path, toy_store, hparams)
     whole.begin()
-    assert whole.schedule.heard == 6
+    assert whole.schedule.last_evaluation == 6
     memory = dict(whole.schedule.memory)
     _forget_after(tmp_path, 6)
     late = _trainer(tmp_path, toy_store, hparams)
@@ -90,14 +90,14 @@ def test_an_evaluation_that_came_after_the_checkpoint_counts_once(
     _forget_after(tmp_path, 4)
     early = _trainer(tmp_path, toy_store, hparams)
     early.begin()
-    assert early.schedule.heard == 4
+    assert early.schedule.last_evaluation == 4
     assert early.schedule.memory != memory
-    late.schedule.memory, late.schedule.heard = early.schedule.memory, 4
+    late.schedule.memory, late.schedule.last_evaluation = early.schedule.memory, 4
     late.checkpoints.save(6)  # the weights of step 6, and a schedule that does not know its evaluation
     _train(tmp_path, toy_store, config.replace(hparams, train_steps=7))
     again = _trainer(tmp_path, toy_store, hparams)
     again.begin()
-    assert (again.schedule.heard, again.schedule.memory) == (6, memory)
+    assert (again.schedule.last_evaluation, again.schedule.memory) == (6, memory)
 
 
 @pytest.mark.commit
@@ -108,7 +108,7 @@ def test_a_schedule_that_is_new_to_a_run_begins_where_it_comes_in(
     trainer.checkpoints.save(40)
     new = _trainer(tmp_path, toy_store, config.override(small_hparams, "schedule=plateau,learning_rate=1"))
     assert new.checkpoints.resume() == 40
-    assert new.schedule.heard == 40
+    assert new.schedule.last_evaluation == 40
     assert new.schedule.memory == {"best": np.inf, "since": 0, "halvings": 0}
 
 
@@ -118,7 +118,7 @@ def test_losses_on_the_data_of_another_run_are_forgotten(
 ) -> None:
     hparams = config.override(small_hparams, "schedule=plateau,learning_rate=1")
     old = _trainer(tmp_path / "old", toy_store, hparams)
-    old.schedule.memory, old.schedule.heard = {"best": 1.5, "since": 2, "halvings": 3}, 40
+    old.schedule.memory, old.schedule.last_evaluation = {"best": 1.5, "since": 2, "halvings": 3}, 40
     old.checkpoints.save(40)
     new = _trainer(tmp_path / "new", toy_store, hparams)
     new.begin(warm_start_from=str(tmp_path / "old"), with_optimizer=True)

@@ -20,7 +20,7 @@ from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import list_checkpoints
-from t2t_lite.runs.report import METRICS_FILE, Report, read_metrics
+from t2t_lite.runs.metrics_log import METRICS_FILE, Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training import trainer
 from t2t_lite.training.compilations import Compilations

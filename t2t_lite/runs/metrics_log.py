@@ -14,8 +14,8 @@ import numpy as np
 
 from t2t_lite.files import named, replace_file, sync_open
 from t2t_lite.models.base import Cost
-from t2t_lite.runs.board import Board
 from t2t_lite.runs.console import Console
+from t2t_lite.runs.tensorboard import Board
 from t2t_lite.runs.utilisation import pair_lengths
 
 METRICS_FILE = "metrics.jsonl"

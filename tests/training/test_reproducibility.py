@@ -15,7 +15,7 @@ from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.distributed.workers import Workers
-from t2t_lite.training.last_bits import computed_with, keep_last_bits, remarks
+from t2t_lite.training.reproducibility import computed_with, keep_last_bits, remarks
 from t2t_lite.version import local_version
 from tests import commands
 

@@ -18,7 +18,7 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.progress import time_left
 from t2t_lite.runs import console as console_module
 from t2t_lite.runs.console import Console
-from t2t_lite.runs.report import METRICS_FILE, Report, flops_before, read_metrics
+from t2t_lite.runs.metrics_log import METRICS_FILE, Report, flops_before, read_metrics
 
 FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "

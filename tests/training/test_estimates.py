@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.cli import trainer
-from t2t_lite.training import expected
+from t2t_lite.training import estimates
 
 
 def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None:
@@ -25,28 +25,28 @@ def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode() + b"[" * 100_000 + b"\n\xff\n"
     (tmp_path / "metrics.jsonl").write_bytes(text + b'{"step": 30, "fl')  # a crash cut it off
-    found = expected.hours_text(lambda steps: 1.8e12 * steps, 40, "float32", tmp_path)
+    found = estimates.hours_text(lambda steps: 1.8e12 * steps, 40, "float32", tmp_path)
     assert found.startswith("hours expected: 10 in all, 5.0 from step 20, without evaluations\n")
     assert found.endswith("based on the 2 GFLOP/s of this run's last lines in metrics.jsonl")
 
 
 def test_hours_are_estimated_where_nothing_has_trained(tmp_path: Path) -> None:
-    found = expected.hours_text(lambda steps: 1e11 * steps, 100, "float32", tmp_path)
+    found = estimates.hours_text(lambda steps: 1e11 * steps, 100, "float32", tmp_path)
     match = re.match(r"hours expected: ([\d.e+-]+) to ([\d.e+-]+) on .*: an estimate\n", found)
     assert match is not None
     rate = re.search(r"matrix products at ([\d,]+) GFLOP/s, measured now", found)
     assert rate is not None
     speed = float(rate[1].replace(",", "")) * 1e9
-    low, high = (1e13 / speed / share / 3600 for share in reversed(expected.UTILISATION))
+    low, high = (1e13 / speed / share / 3600 for share in reversed(estimates.UTILISATION))
     assert (float(match[1]), float(match[2])) == pytest.approx((low, high), rel=0.15)  # as printed, rounded
 
 
 def test_hours_on_a_gpu_are_those_that_one_has_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected.tf.config, "list_physical_devices", lambda kind: [kind])
-    monkeypatch.setattr(expected, "device_flops_per_second", lambda strategy, dtype: 760e12)
+    monkeypatch.setattr(estimates.tf.config, "list_physical_devices", lambda kind: [kind])
+    monkeypatch.setattr(estimates, "device_flops_per_second", lambda strategy, dtype: 760e12)
     flops = 100_000 * 25_088 * 381.4e6  # `base`, whose update took 0.064 s with XLA and 0.422 s without
     for xla, hours in ((True, 100_000 * 0.064 / 3600), (False, 100_000 * 0.422 / 3600)):
-        found = expected.hours_text(lambda steps: flops * steps / 100_000, 100_000, "bfloat16", xla=xla)
+        found = estimates.hours_text(lambda steps: flops * steps / 100_000, 100_000, "bfloat16", xla=xla)
         match = re.match(r"hours expected: ([\d.]+) to ([\d.]+) on one GPU of this machine", found)
         assert match is not None
         low, high = float(match[1]), float(match[2])
@@ -56,18 +56,18 @@ def test_hours_on_a_gpu_are_those_that_one_has_shown(monkeypatch: pytest.MonkeyP
 
 
 def test_memory_is_not_more_than_the_machine_has() -> None:
-    there, whose = expected.memory_there()
+    there, whose = estimates.memory_there()
     assert 2**28 < there <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     assert whose
 
 
 def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "on_gpus", lambda: False)
+    monkeypatch.setattr(estimates, "on_gpus", lambda: False)
     (tmp_path / "memory.max").write_text("1073741824\n")
-    monkeypatch.setattr(expected, "_CGROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "memory.max")))
-    assert expected.memory_there() == (2**30, "the limit of this container")
+    monkeypatch.setattr(estimates, "_CGROUP_LIMITS", (str(tmp_path / "none"), str(tmp_path / "memory.max")))
+    assert estimates.memory_there() == (2**30, "the limit of this container")
     (tmp_path / "memory.max").write_text("max\n")
-    assert expected.memory_there()[0] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert estimates.memory_there()[0] == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

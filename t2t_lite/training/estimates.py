@@ -14,7 +14,7 @@ from t2t_lite.config import HParams
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import UsageError
 from t2t_lite.optimizers.choices import make_optimizer
-from t2t_lite.runs.report import METRICS_FILE, read_metrics
+from t2t_lite.runs.metrics_log import METRICS_FILE, read_metrics
 from t2t_lite.runs.utilisation import device_flops_per_second
 
 # The share of the speed of plain matrix products that a training reaches (benchmarks/README.md). On CPUs: the smallest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from t2t_lite.errors import DataError
-from t2t_lite.importers.own_decodes import Comparison, compare
+from t2t_lite.importers.compare_outputs import Comparison, compare
 from t2t_lite.importers.vocabularies import ByteVocabulary
 
 OURS = {"one": "eins", "two": "zwei", "three": "drei drei drei"}
