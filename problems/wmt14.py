@@ -88,7 +88,7 @@ class Wmt14(Problem):
             train, *_ = [self._files(split) for split in SPLITS]
             missing = [corpus for corpus in self.corpora if self._names(corpus) not in train]
             if missing and self._names("train") not in train:
-                _log.warning("%s goes on without %s: not in %s.", self.name, ", ".join(missing), self.raw_dir)
+                _log.warning("%s is prepared without %s: not in %s.", self.name, ", ".join(missing), self.raw_dir)
         return SPLITS
 
     def source_files(self, split: str) -> list[Path]:

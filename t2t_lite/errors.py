@@ -30,7 +30,7 @@ class DamagedError(DataError):
 
 
 class TrainingError(T2TError):
-    """A run that cannot go on, such as a loss that is not a number: exit status 1."""
+    """A run that cannot continue, such as a loss that is not a number: exit status 1."""
 
 
 def check_options(owner: str, given: Iterable[str], known: Collection[str]) -> None:

@@ -220,7 +220,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
     for process in (undisturbed, last):
         process.join(600)
         assert process.exitcode == 0
-    assert run.with_suffix(".out").read_text().startswith("Going on from step 40 of 48.\nmodel:    ")
+    assert run.with_suffix(".out").read_text().startswith("Resuming from step 40 of 48.\nmodel:    ")
     assert_same_bits(tensors(run, 48), tensors(whole, 48))
     clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
     lines = [[{k: v for k, v in line.items() if k not in clock} for line in _metrics(each)] for each in (whole, run)]

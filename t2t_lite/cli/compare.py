@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    return common.run(lambda: _run(args), interrupted="interrupted; the same command goes on.")
+    return common.run(lambda: _run(args), interrupted="interrupted; the same command continues.")
 
 
 def make_parser() -> common.Parser:
@@ -32,7 +32,7 @@ def make_parser() -> common.Parser:
         prog="t2t-lite-compare",
         description="Trains several hparams sets on one problem under one budget, and prints their scores, "
         "whether these differ from the first one's, parameters, training FLOPs, speed and memory. The same command "
-        "goes on with what is not done.",
+        "continues with what is not done.",
         epilog="Example: t2t-lite-compare --problem=toy_ende --sets=tiny,rnn_tiny,tiny*4 --train_flops=2e13 "
         "--output_dir=runs/compared",
     )

@@ -57,7 +57,7 @@ def make_parser() -> common.Parser:
         "--output", metavar="FILE", help="where to write; FILE.partial until it is whole; default: standard output"
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on with what a stopped command has left in OUTPUT.partial"
+        "--resume", action="store_true", help="continue what a stopped command has left in OUTPUT.partial"
     )
     parser.add_argument(
         "--shard",
@@ -180,7 +180,7 @@ def _translate(
     except BaseException:
         if isinstance(out, PartialOutput):
             whole = f" of {total:,}" if total is not None else ""
-            advice = " The same command with --resume goes on." if _can_resume(args) else ""
+            advice = " The same command with --resume continues." if _can_resume(args) else ""
             print(f"{out.done:,}{whole} lines are translated, in {out.partial}.{advice}", file=sys.stderr)
         raise
     out.finish()
@@ -195,9 +195,9 @@ def _output(args: argparse.Namespace, identity: str, search: dict[str, Any]) -> 
     if args.resume and left is None:
         print(f"There is no {args.output}.partial: translating from the first line.", file=sys.stderr)
     elif args.resume:
-        print(f"Going on after {left:,} lines.", file=sys.stderr)
+        print(f"Resuming after {left:,} lines.", file=sys.stderr)
     elif left:
-        advice = " (--resume would go on)" if _can_resume(args) else ""
+        advice = " (--resume would continue)" if _can_resume(args) else ""
         print(f"{args.output}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
     names = (*_RUN_FLAGS, "nbest", "json", "pretty", "shard")
     settings = {name: getattr(args, name) for name in names if name not in ("checkpoint", "usr_dir", "trust_run")}

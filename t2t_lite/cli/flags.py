@@ -47,7 +47,7 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
         "--prepare_again",
         action="store_true",
         help="prepare the data again if their files, the problem's code or settings have changed since; a run that has "
-        "checkpoints then goes on with the new data",
+        "checkpoints then resumes with the new data",
     )
     group.add_argument(
         "--vocab_type", metavar="bpe|unigram|char", help="text2text, wmt14_*: kind of vocabulary; default: bpe"

@@ -89,7 +89,7 @@ def make_parser() -> common.Parser:
         "--with_optimizer",
         action="store_true",
         default=None,
-        help="take tensor2tensor's optimizer over, too, so that a training goes on with it: t2t-lite-trainer "
+        help="take tensor2tensor's optimizer over, too, so that training continues with it: t2t-lite-trainer "
         "--warm_start_from=RUN --with_optimizer",
     )
     parser.add_argument("--languages", metavar="SRC-TGT", help="such as en-de; for the model card and for scores")

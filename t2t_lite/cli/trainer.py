@@ -16,7 +16,7 @@ from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
 from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, train
 
-_OUTPUT_LOST = "The output cannot be written any more; the training goes on, and its figures are in metrics.jsonl."
+_OUTPUT_LOST = "The output cannot be written any more; training continues, and its figures are in metrics.jsonl."
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -70,7 +70,7 @@ def measure(request: StartRequest, plan: Plan, folder: Path, variant: str) -> fl
     Raises:
         TrainingError: the training has ended before it was measured.
     """
-    # A GPU goes on while a line is written, which the lines leave out: there several updates share one.
+    # A GPU continues while a line is written, which the lines leave out: there several updates share one.
     alone = {**_ALONE, "log_every": 10 if on_gpus() else 1}
     recipe = dataclasses.replace(request.recipe, overrides={**request.recipe.overrides, **alone})
     folder.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,7 @@ class _BeamSearch(Search):
         batch = self.shape[0]
         self.beams |= {
             "length": tf.zeros([batch], tf.int32),
-            # At first all beams are equal, so only one may go on.
+            # At first all beams are equal, so only one may continue.
             "alive_logp": tf.tile([[0.0] + [_NEVER] * (beam_size - 1)], [batch, 1]),
             "finished": tf.zeros(self.shape, tf.int32),
             "scores": tf.fill([batch, beam_size], _NEVER),

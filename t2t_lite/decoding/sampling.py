@@ -163,7 +163,7 @@ class _Sampling(Search):
             "alive": with_symbol(beams["alive"], index, symbols),
             "logp": beams["logp"] + logp,
             "ended": ended,
-            "state": state,  # a sample goes on from itself, so nothing is reordered
+            "state": state,  # a sample continues from itself, so nothing is reordered
             **self._constraint_after(beams, symbols),
         }
 

@@ -1,8 +1,8 @@
 """How the workers of a cluster meet, before TensorFlow connects them.
 
 Each worker tells the chief its index and number of devices. The chief tells all of them who is missing and, when nobody
-is, that they may go on. They then close their ports, and TensorFlow listens on these. The chief goes on last, when it
-can reach all of them. So TensorFlow, which ignores signals while it waits, does not have to wait long.
+is, that they may continue. They then close their ports, and TensorFlow listens on these. The chief continues last, when
+it can reach all of them. So TensorFlow, which ignores signals while it waits, does not have to wait long.
 
 Anybody on the network can connect. What counts is sealed with the key of the run's folder (`seals`); a connection that
 brings anything else is closed, and nothing that it says ends a worker.
@@ -85,7 +85,7 @@ class Member(Party):
             time.sleep(PAUSE)
 
     def _talk_to(self, chief: socket.socket) -> str:
-        """Returns "" if this worker may go on, or must end; otherwise why it has to try again."""
+        """Returns "" if this worker may continue, or must end; otherwise why it has to try again."""
         try:
             seals = Seals(read_key(self._folder), is_chief=False)
         except OSError as error:

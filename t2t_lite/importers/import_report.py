@@ -47,7 +47,7 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
             yield "activation", "relu (assumed; no other can be imported)"
         if unsaid := [name for name in opennmt_settings.DROPOUTS if name not in imported.hparams]:
             taken = ",".join(f"{name}={opennmt_settings.DEFAULTS[name]}" for name in unsaid)
-            yield "dropout", f"{taken} (assumed; only a training that goes on has it; give others by --hparams)"
+            yield "dropout", f"{taken} (assumed; only continued training has it; give others by --hparams)"
     sides = dict.fromkeys(found.vocabulary_files)
     for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):
         yield "vocabulary", f"{vocabulary.size:,} ids, {vocabulary.suffix[1:]}, of {path}"
@@ -69,11 +69,7 @@ def _training(imported: Imported, recipe: Mapping[str, Any]) -> str | None:
             "training that goes on has it)"
         )
     assumed = t2t_training.assumed(imported.hparams, recipe)
-    return (
-        f"{_pairs(assumed)} (assumed; only a training that goes on has it; give others by --hparams)"
-        if assumed
-        else None
-    )
+    return f"{_pairs(assumed)} (assumed; only continued training has it; give others by --hparams)" if assumed else None
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ class Import:
     vocabulary_files: the files they were read from.
     options: of the problem `imported`.
     given: the flags, by name, that the user gave.
-    slots: the optimizer's, if training is to go on with them.
+    slots: the optimizer's, if training is to continue with them.
     """
 
     imported: Imported
@@ -138,7 +138,7 @@ def _fill(folder: Path, found: Import) -> int:
 
 
 def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> None:
-    """Writes a checkpoint with the slots, from which a new run goes on; DataError if the recipe needs other slots."""
+    """Writes a checkpoint with the slots, from which a new run continues; DataError if the recipe needs other slots."""
     slots = found.slots
     if slots is None or slots.optimizer != config.to_dict(found.hparams)["optimizer"]:
         raise DataError("The slots in the checkpoint are of another optimizer than its hparams say.")
@@ -150,7 +150,7 @@ def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> No
                 "--with_optimizer: the checkpoint has slots of one table for source and target, and each of the two "
                 "vocabularies has its own table here. Leave the flag out; or --target_vocabulary, if one is for both."
             )
-        raise DataError(f"The checkpoint has no slots of {lacking[0]}, with which a training could go on.")
+        raise DataError(f"The checkpoint has no slots of {lacking[0]}, with which training could continue.")
     for weight, of_weight in zip(weights, optimizer.slots, strict=True):
         for name, variable in of_weight.items():
             variable.assign(slots.arrays[weight.path][name])

@@ -26,7 +26,7 @@ _ENDS = {
     "adam": ({"m": "Adam", "v": "Adam_1"}, {"m": "Adam", "v": "Adam_1"}),
     "adafactor": ({"rows": "Adafactor", "columns": "Adafactor_1"}, {"v": "Adafactor"}),
 }
-# Ends of slot names, the optimizer they belong to, and why its training cannot go on here.
+# Ends of slot names, the optimizer they belong to, and why its training cannot continue here.
 _NOT_TAKEN = (
     (
         "/Adam_2",
@@ -52,7 +52,7 @@ class Slots:
 
 
 def needed(imported: Imported) -> Slots:
-    """As `read`, for a training that goes on.
+    """As `read`, for training that continues.
 
     Raises:
         UsageError: there are no slots, or nothing says how the training made its updates.
@@ -78,7 +78,7 @@ def read(imported: Imported) -> Slots | None:
     """
     if len(imported.checkpoints) > 1:
         raise UsageError(
-            "--with_optimizer: a training goes on from one checkpoint, and the weights are the mean of several. Name "
+            "--with_optimizer: training continues from one checkpoint, and the weights are the mean of several. Name "
             "one, or leave the flag out."
         )
     if not imported.variables.slots:

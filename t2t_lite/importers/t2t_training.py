@@ -102,7 +102,7 @@ def check_continued(hparams: Mapping[str, Any]) -> None:
         wrong.append(f"learning_rate_schedule={name}")
     if wrong:
         raise DataError(
-            f"--with_optimizer: this training of tensor2tensor cannot go on here: {'; '.join(wrong)}. The weights "
+            f"--with_optimizer: this training of tensor2tensor cannot continue here: {'; '.join(wrong)}. The weights "
             "alone can be imported; leave the flag out."
         )
 
@@ -115,14 +115,14 @@ def said(hparams: Mapping[str, Any]) -> str | None:
     why = f"tensor2tensor's, {there}, has no counterpart"
     if unsaid:
         why = "nothing says tensor2tensor's" + (f" {' and '.join(unsaid)}" if there else "")
-    return f"the paper's ({why}; only a training that goes on has it)"
+    return f"the paper's ({why}; only continued training has it)"
 
 
 def optimizer_said(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says if the recipe does not have tensor2tensor's optimizer."""
     if _optimizer(hparams) in (*_ADAMS, "adafactor"):
         return None
-    return f"adam (tensor2tensor's, {hparams['optimizer']}, is not taken over; only a training that goes on has it)"
+    return f"adam (tensor2tensor's, {hparams['optimizer']}, is not taken over; only continued training has it)"
 
 
 def assumed(hparams: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def assumed(hparams: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, 
 
 
 def check_said(hparams: Mapping[str, Any]) -> None:
-    """Raises UsageError, naming them all, if nothing says hparams without which updates cannot go on as before."""
+    """Raises UsageError, naming them all, if nothing says hparams without which updates cannot continue as before."""
     needed = ("optimizer", *(() if _adafactor(hparams) else _ADAM))
     if unsaid := [*(name for name in needed if name not in hparams), *_unsaid_of_schedule(hparams)]:
         raise UsageError(
-            "--with_optimizer: this training of tensor2tensor would not go on as it was, as nothing says its "
+            "--with_optimizer: this training of tensor2tensor would not continue as it was, as nothing says its "
             f"{', '.join(unsaid)}. Copy its hparams.json beside the checkpoint, or give --hparams_set=NAME, or "
             f"--hparams={'=VALUE,'.join(unsaid)}=VALUE."
         )

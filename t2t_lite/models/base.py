@@ -52,7 +52,7 @@ class Model(keras.Model, abc.ABC):
     An export of a bfloat16 model stores matrices in bfloat16, except those of layers of your own or Keras' that compute
     in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
 
-    No member changes a variable, as Keras' own Dropout and BatchNormalization do: a run that is stopped and goes on
+    No member changes a variable, as Keras' own Dropout and BatchNormalization do: a run that is stopped and resumed
     would be another run.
 
     Attributes:

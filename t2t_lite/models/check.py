@@ -78,7 +78,7 @@ def make_checked(
 
 @contextlib.contextmanager
 def _number_again() -> Iterator[None]:
-    """Within it, Keras' counters of unnamed layers begin at 0; after it, they go on as if nothing had been made.
+    """Within it, Keras' counters of unnamed layers begin at 0; after it, they continue as if nothing had been made.
 
     Keras counts in the process: embedding, embedding_1. So the weights of a model that is made a second time, as for
     `t2t_lite.load` after `t2t_lite.train`, would not have the paths that the checkpoints have.
@@ -256,7 +256,7 @@ class _Check:
             raise self.fault(f"is_full returned {_show(full)}, not a bool scalar")
 
     def _one_sentence(self, step: Any, ids: Any, number: Any, fixed: Any, state: Any, vocab_size: int) -> None:
-        """Checks that `step` goes on when a sentence has left the search: it uses what it is given, not start's."""
+        """Checks that `step` continues when a sentence has left the search: it uses what it is given, not start's."""
         ids, fixed, state = keras.tree.map_structure(lambda x: x[:1] if len(x.shape) else x, (ids, fixed, state))
         try:
             logits, after = step(ids, number, fixed, state)
@@ -269,7 +269,7 @@ class _Check:
             ) from error
 
     def unchanged(self, graph: Any) -> None:
-        """Checks that a graph changes no variable: a run that is stopped and goes on would be another run."""
+        """Checks that a graph changes no variable: a run that is stopped and resumed would be another run."""
         if writes := _variable_writes(graph):
             raise self.fault(
                 f"in training it changes variables by itself ({', '.join(writes[:3])}); only updates may change them. "

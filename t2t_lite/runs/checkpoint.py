@@ -1,7 +1,7 @@
 """Checkpoints: weights, the optimizer's slots and the step, all by the weight's name, and the settings of the run.
 
 Folders of a run:
-    checkpoints/  the newest n: a run goes on from the last whole one
+    checkpoints/  the newest n: a run resumes from the last whole one
     best/         the best by dev score, weights only
     averaged/     the mean of the last few, weights only
 """
@@ -103,7 +103,7 @@ class Checkpoints:
         if broken := self.not_finite():
             raise TrainingError(
                 f"Step {step}: {len(broken)} weights, such as {broken[0]}, hold numbers that are not finite: the run "
-                f"has diverged. They are not saved; it goes on from the newest checkpoint. {DIVERGED_ADVICE}"
+                f"has diverged. They are not saved; it resumes from the newest checkpoint. {DIVERGED_ADVICE}"
             )
         self._step.assign(step)
         parts: dict[str, Any] = {part: dict(group) for part, group in state.items()}
@@ -146,7 +146,7 @@ class Checkpoints:
                 continue
             for bad, reason in damaged:
                 _log.warning(
-                    "%s Going on from %s; the files of %s stay as ....damaged.",
+                    "%s Resuming from %s; the files of %s stay as ....damaged.",
                     reason,
                     os.path.basename(path),
                     os.path.basename(bad),
@@ -155,7 +155,7 @@ class Checkpoints:
             return step
         if damaged:
             raise DataError(
-                f"None of the checkpoints in {folder} is whole, so this run cannot go on:\n"
+                f"None of the checkpoints in {folder} is whole, so this run cannot resume:\n"
                 + "\n".join(f"  {reason}" for _, reason in damaged)
                 + "\nPut back a copy of one, or start again with another --output_dir."
             )

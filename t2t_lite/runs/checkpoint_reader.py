@@ -18,7 +18,7 @@ LAST_STEP = 10**15  # no training makes more updates
 # What is raised for files that cannot be read: TensorFlow compares checksums, and raises IndexError for one that is cut
 # off.
 READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
-OTHER_ADVICE = "Choose another with --checkpoint; the trainer goes on from the one before it by itself."
+OTHER_ADVICE = "Choose another with --checkpoint; the trainer resumes from the one before it by itself."
 # Reasons that say nothing of what a file holds.
 _OF_THE_SYSTEM = (
     *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM),

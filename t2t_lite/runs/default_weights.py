@@ -7,7 +7,7 @@
      "dev": {"averaged": {"dev_loss": 1.91, ...}, "best": {"dev_loss": 1.93, ...}}}
 
 The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the run has these
-two checkpoints: one that goes on may find better weights. Without a record that counts, as before the end of a run, the
+two checkpoints: one that resumes may find better weights. Without a record that counts, as before the end of a run, the
 averaged weights are the default, unless the best are newer.
 """
 

@@ -26,10 +26,10 @@ def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary |
     """Returns the entry of problem.json for --vocabulary=PATH; raises as `given_vocabulary.load`.
 
     Args:
-        trained: the entry of the run that goes on; it holds a copy, so the path may be gone.
+        trained: the entry of the run that resumes; it holds a copy, so the path may be gone.
     """
     if trained is not None and trained.path == os.path.abspath(path) and not os.path.lexists(path):
-        _log.info("%s is gone; the run goes on with its own copy of the vocabulary.", path)
+        _log.info("%s is gone; the run resumes with its own copy of the vocabulary.", path)
         return trained
     source, target = given_vocabulary.load(path)
     return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
@@ -41,7 +41,7 @@ def prepare_run_data(
     """Opens the prepared data of a run, or prepares them.
 
     Args:
-        again: prepare them again if they have changed, and let the run go on with data that it was not trained on. Its
+        again: prepare them again if they have changed, and let the run resume with data that it was not trained on. Its
             vocabulary stays.
         options: num_workers and progress of `prepare`.
 

@@ -139,7 +139,7 @@ def has_weights(output_dir: str | os.PathLike[str]) -> bool:
 
 
 def has_checkpoint(output_dir: str | os.PathLike[str]) -> bool:
-    """Whether the run in this folder has a checkpoint, whole or damaged, from which its training goes on."""
+    """Whether the run in this folder has a checkpoint, whole or damaged, from which training resumes."""
     return bool(list_traces(Path(output_dir) / NEWEST))
 
 

@@ -78,7 +78,7 @@ class SavedState:
         lacking = [part for part in wanted if part in self.parts and part not in (*there, *self.may_lack)]
         if lacking:
             raise DataError(
-                f"The checkpoint {path} is none that {lacking[0].rpartition('_')[0]} can go on from: it has no "
+                f"The checkpoint {path} is none that {lacking[0].rpartition('_')[0]} can resume from: it has no "
                 f"{', '.join(lacking)}. Give the optimizer that it was trained with, or take its weights into a new "
                 f"run: --warm_start_from={path}."
             )

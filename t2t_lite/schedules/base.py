@@ -45,7 +45,7 @@ class Schedule(abc.ABC):
         raise NotImplementedError
 
     def forget_losses(self) -> None:  # noqa: B027 - most schedules remember none
-        """Is called where a training goes on with other data, whose losses do not compare with those so far."""
+        """Is called where training resumes with other data, whose losses do not compare with those so far."""
 
     def __call__(self, step: int) -> float:
         """Returns `rate`; raises UsageError if that is negative or not finite."""

@@ -42,7 +42,7 @@ def forget_scores(
     changes = [] if step >= intervals.train_steps else changed_scores(read_record(newest), spec, signature)
     if any(change.name == "data" for change in changes):
         schedule.forget_losses()
-        what = "The data are others now"
+        what = "The data are other data now"
     elif changes:
         if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
             return

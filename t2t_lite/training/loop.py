@@ -21,7 +21,7 @@ from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.updates import Updates
 
 _SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
-_STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it go on."
+_STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it continue."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Evaluations:
     def update_schedule(self) -> None:
         """Gives a listening schedule the evaluations that it has not seen yet, those at multiples of eval_every.
 
-        The extra evaluation after the last step does not count, as the run may go on to a later step.
+        The extra evaluation after the last step does not count, as the run may continue to a later step.
         """
         last, every = self._schedule.last_evaluation, self._intervals.eval_every
         news = sorted(step for step in self._scores if step > last and step % every == 0)
@@ -106,7 +106,7 @@ class Evaluations:
         if not math.isfinite(found.loss):
             raise TrainingError(
                 f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
-                f"newest checkpoint, from which it goes on. {DIVERGED_ADVICE}"
+                f"newest checkpoint, from which it resumes. {DIVERGED_ADVICE}"
             )
         score = DevScore(found.score.value, found.loss)
         better = self._checkpoints.has_no_best() or all(score.better_than(other) for other in self._scores.values())

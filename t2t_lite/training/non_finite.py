@@ -56,7 +56,7 @@ class NonFiniteGuard:
 
     @property
     def tolerates(self) -> bool:
-        """Whether the next bad batch is left out, and the run goes on."""
+        """Whether the next bad batch is left out, and the run continues."""
         return self._skipped < self._tolerated
 
     def __call__(self, step: int, batch: Batch, loss: float, norm: float) -> None:
@@ -78,7 +78,7 @@ class NonFiniteGuard:
         path = self._folder / f"bad_step_{step}.json"
         if self._writes:
             replace_file(path, json.dumps(_plain(facts), indent=1, ensure_ascii=False) + "\n")
-        said = f"{what} and nothing was saved since the newest checkpoint, from which the run goes on. {path} {named}."
+        said = f"{what} and nothing was saved since the newest checkpoint, from which the run resumes. {path} {named}."
         if diverged:
             raise TrainingError(
                 f"{said} {len(diverged)} weights, such as {diverged[0]}, are not finite, so no other batch can help: "

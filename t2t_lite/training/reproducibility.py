@@ -120,7 +120,7 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
     if there == kept or now["threads"] is None:
         return []
     return [
-        f"The run goes on as if there were {_number(kept)}, as before, so that its weights stay the same to "
+        f"The run computes as if there were {_number(kept)}, as before, so that its weights stay the same to "
         f"the last bit. This process may use {there}: with TF_NUM_INTRAOP_THREADS={there} before the command it "
         "computes for as many, as a rule faster, and with other last bits."
     ]

@@ -3,7 +3,7 @@
 A global batch is split into parts (training/split.py), an equal number for each replica, which adds up gradients of
 (sum of token losses) / (real target tokens of the *global* batch); one all-reduce adds those of the replicas.
 
-A GPU works through its queue while Python goes on, unless Python or the graph asks for a number that is still being
+A GPU works through its queue while Python continues, unless Python or the graph asks for a number that is still being
 computed. So with XLA the graph has no branch, and the result of an update is read when the next update is given to the
 device.
 """

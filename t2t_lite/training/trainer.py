@@ -110,7 +110,7 @@ class Trainer:
             warm_start_from: a run, or one checkpoint of it; its weights are taken.
             with_optimizer: also take the optimizer's slots and the step from `warm_start_from`.
             reset_optimizer: set the optimizer's slots to zero, as before its first update, also in the newest
-                checkpoint. Weights, step, learning-rate schedule and the order of the data go on.
+                checkpoint. Weights, step, learning-rate schedule and the order of the data continue.
 
         Raises:
             UsageError: nothing to reset, the other run has another vocabulary or model, or the workers do not agree on
@@ -172,7 +172,7 @@ class Trainer:
             )
             return
         if first > 1:
-            self._say(f"Going on from step {first - 1:,} of {intervals.train_steps:,}.")
+            self._say(f"Resuming from step {first - 1:,} of {intervals.train_steps:,}.")
         with contextlib.ExitStack() as at_the_end:
             folder = self.output_dir
             if not self.workers.is_chief:

@@ -35,7 +35,7 @@ def warm_start(
     say: Callable[[str], None],
     with_optimizer: bool,
 ) -> int:
-    """Loads the weights of a run, or of one checkpoint of it; returns the step that the new run goes on from.
+    """Loads the weights of a run, or of one checkpoint of it; returns the step that the new run continues from.
 
     Args:
         spec: the new run's.
@@ -56,7 +56,7 @@ def warm_start(
         )
     if with_optimizer:
         step = checkpoints.load_training(path)
-        say(f"Going on with the training of {warm_start_from}, step {step:,}: its weights and its optimizer's slots.")
+        say(f"Continuing the training of {warm_start_from}, step {step:,}: its weights and its optimizer's slots.")
         return step
     say(f"Starting from the weights of {warm_start_from}, step {checkpoints.load_weights(path):,}.")
     return 0
@@ -73,7 +73,7 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
 
 
 def check_steps(warm_start_from: str, train_steps: int) -> None:
-    """Raises UsageError if a training that goes on from another run's step has no updates left to make."""
+    """Raises UsageError if training that continues from another run's step has no updates left to make."""
     _, path = _find(warm_start_from, with_optimizer=True)
     try:
         step = read_step(open_checkpoint(path), variable_key("step"))
@@ -89,7 +89,7 @@ def check_steps(warm_start_from: str, train_steps: int) -> None:
 def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
     """Returns the run that a path names, and the path of its checkpoint.
 
-    With the optimizer it is the one from which the run's own training would go on, unless another is named.
+    With the optimizer it is the one from which the run's own training would resume, unless another is named.
     """
     path = warm_start_from.removesuffix(".index")
     named = named_weights(warm_start_from)

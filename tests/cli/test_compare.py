@@ -381,7 +381,7 @@ def test_a_signal_ends_the_training_too_which_saves(
             lines = out.read_text().splitlines()
             saved = _last_step(run)
             assert lines[-2].startswith(f"{name}: step {saved} of 90,000 is done and saved."), lines
-            assert lines[-1] == "error: interrupted; the same command goes on."
+            assert lines[-1] == "error: interrupted; the same command continues."
             assert max(int(path.stem.rpartition("-")[2]) for path in run.glob("checkpoints/*.index")) == saved
         finally:
             with contextlib.suppress(ProcessLookupError):

@@ -47,7 +47,7 @@ def test_a_training_makes_the_updates_that_fit(
     longer, said = made(0.06)  # the run goes on, and the speed is kept
     assert "being measured" not in said
     assert longer["budget"]["updates_per_second"] == first["budget"]["updates_per_second"]
-    assert f"Going on from step {first['train_steps']:,} of {longer['train_steps']:,}." in said
+    assert f"Resuming from step {first['train_steps']:,} of {longer['train_steps']:,}." in said
 
 
 def _planned(folder: Path, *flags: str) -> compare_runs.Runs:

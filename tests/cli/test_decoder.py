@@ -219,5 +219,5 @@ def test_what_a_full_disk_leaves_and_how_to_go_on(
     assert said.endswith(
         f"error: {out}.partial: {os.strerror(errno.EFBIG)}. Make room and run the same command{advice}.\n"
     )
-    assert ("The same command with --resume goes on." in said) == (given == "a file")
+    assert ("The same command with --resume continues." in said) == (given == "a file")
     assert f" lines are translated, in {out}.partial." in said

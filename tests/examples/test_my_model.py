@@ -143,7 +143,7 @@ def test_a_run_that_is_killed_goes_on_and_ends_with_the_same_bits(trained: Path,
     killed = commands.run("tests.faults.sequences", int(signal.SIGKILL), "model-10", 1, "trainer", *flags)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     assert [path.stem for path in (run / "checkpoints").glob("*.index")] == ["model-5"]
-    assert "Going on from step 5 of 10." in _run("trainer", f"--output_dir={run}")
+    assert "Resuming from step 5 of 10." in _run("trainer", f"--output_dir={run}")
     assert_same_bits(tensors(run, 10), tensors(trained, 10))
     assert (run / "test.hyp.txt").read_bytes() == (trained / "test.hyp.txt").read_bytes()
     assert (run / "averaged" / "model-10.index").is_file()

@@ -213,7 +213,7 @@ def test_schedules_and_optimizers_that_cannot_go_on() -> None:
     hparams = {"learning_rate_schedule": "constant*cosdecay", "learning_rate_warmup_steps": 80, "weight_decay": 1e-6}
     assert "schedule" not in t2t_training.recipe(hparams)
     assert t2t_training.said(hparams) == (
-        "the paper's (tensor2tensor's, constant*cosdecay, has no counterpart; only a training that goes on has it)"
+        "the paper's (tensor2tensor's, constant*cosdecay, has no counterpart; only continued training has it)"
     )
     assert str(t2t_training.said({})).startswith("the paper's (nothing says tensor2tensor's;")
     of_adafactor = {"optimizer_adafactor_decay_type": "adam"}

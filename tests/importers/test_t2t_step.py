@@ -171,7 +171,7 @@ def test_slots_that_cannot_be_taken_over(tmp_path: Path) -> None:
         t2t_slots.read(_read(tmp_path / "d", apart | adam))
     first = save(tmp_path / "e" / "model.ckpt-1", arrays | momentum)
     mean = tensor2tensor.read([first, save(tmp_path / "e" / "model.ckpt-2", arrays | momentum)], target_space_id=SPACE)
-    with pytest.raises(UsageError, match="goes on from one checkpoint, and the weights are the mean of several"):
+    with pytest.raises(UsageError, match="continues from one checkpoint, and the weights are the mean of several"):
         t2t_slots.read(mean)
 
 

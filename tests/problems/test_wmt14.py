@@ -106,7 +106,7 @@ def test_french(tmp_path: Path) -> None:
 def test_what_is_missing_of_the_corpora_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = _fill(tmp_path, *_DEV_TEST, "commoncrawl.de-en.en", "commoncrawl.de-en.de")
     assert _problem(folder).splits() == ("train", "dev", "test")
-    message = f"wmt14_ende goes on without europarl-v7.de-en, news-commentary-v9.de-en: not in {folder}."
+    message = f"wmt14_ende is prepared without europarl-v7.de-en, news-commentary-v9.de-en: not in {folder}."
     assert caplog.messages == [message]
     assert _problem(folder).source_files("train") == [folder / f"commoncrawl.de-en.{code}" for code in ("en", "de")]
     _fill(folder, "train.en", "train.de")

@@ -104,7 +104,7 @@ def test_it_is_reported_and_the_one_before_is_used(
     (message,) = caplog.messages
     assert message.startswith(f"The checkpoint {tmp_path / NEWEST / 'model-3'} cannot be read: ")
     assert reason in message
-    assert message.endswith("Going on from model-2; the files of model-3 stay as ....damaged.")
+    assert message.endswith("Resuming from model-2; the files of model-3 stay as ....damaged.")
     assert {path.name for path in (tmp_path / NEWEST).glob("model-3.*")} == {f"{file}.damaged" for file in files}
 
     # The run reaches step 3 again, and a new start uses that checkpoint without a message.
@@ -134,7 +134,7 @@ def test_where_none_is_whole_nothing_starts_afresh_and_nothing_is_changed(setup:
     with pytest.raises(DataError) as error:
         setup.checkpoints.resume()
     lines = str(error.value).split("\n")
-    assert lines[0] == f"None of the checkpoints in {tmp_path / NEWEST} is whole, so this run cannot go on:"
+    assert lines[0] == f"None of the checkpoints in {tmp_path / NEWEST} is whole, so this run cannot resume:"
     assert "model-2 cannot be read: it is damaged" in lines[1]
     assert "model-1.index is not there" in lines[2]
     assert lines[3] == "Put back a copy of one, or start again with another --output_dir."
@@ -152,7 +152,7 @@ def test_weights_alone_are_no_checkpoint_to_go_on_from(setup: Setup, tmp_path: P
     setup.checkpoints.save_weights(NEWEST, 4)
     with pytest.raises(
         DataError,
-        match=r"is none that adam can go on from: it has no adam_m, adam_v, adam_start\. .* --warm_start_from=",
+        match=r"is none that adam can resume from: it has no adam_m, adam_v, adam_start\. .* --warm_start_from=",
     ):
         setup.checkpoints.resume()
 

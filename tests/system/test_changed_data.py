@@ -99,8 +99,8 @@ def test_a_run_is_not_continued_on_other_data(
     assert f"--warm_start_from={run_dir} --vocabulary={run_dir}" in done.stderr
     done = run(*goes_on, "--prepare_again")
     assert f"{run_dir} resumes with other data than its checkpoints were trained on" in done.stderr
-    line = "The data are others now: best weights and early stopping go by the scores from here on only."
-    assert done.stdout.startswith(f"{line}\nGoing on from step 120 of 121.\n")
+    line = "The data are other data now: best weights and early stopping go by the scores from here on only."
+    assert done.stdout.startswith(f"{line}\nResuming from step 120 of 121.\n")
     assert re.search(r"\nstep 121: dev loss .* \(best so far\)\n", done.stdout)
     # With another vocabulary, the ids of dev mean other pieces. Without the check they would be scored silently.
     flags[-1] = "--vocab_size=300"

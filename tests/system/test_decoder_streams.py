@@ -71,11 +71,11 @@ def test_stopped_twice_and_resumed_it_is_as_undisturbed(
     assert undisturbed.startswith(Path(f"{out}.partial").read_text())
 
     status, said = _stopped(signal.SIGKILL, 2 * BLOCK, out, *flags, "--resume")
-    assert (status, said.split("\n")[0]) == (-signal.SIGKILL, f"Going on after {BLOCK:,} lines.")  # progress follows
+    assert (status, said.split("\n")[0]) == (-signal.SIGKILL, f"Resuming after {BLOCK:,} lines.")  # progress follows
     done = run("decoder", *flags, f"--output={out}", "--resume", "--nbest=1", status=2)
     assert "was begun with other settings:\n  nbest: None -> 1\n" in done.stderr
     done = run("decoder", *flags, f"--output={out}", "--resume")
-    assert f"Going on after {2 * BLOCK:,} lines.\n" in done.stderr
+    assert f"Resuming after {2 * BLOCK:,} lines.\n" in done.stderr
     assert out.read_text() == undisturbed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["err", "out"]
 

@@ -208,7 +208,7 @@ def test_a_warm_start_and_early_stopping(run: Run, folder: Path, tmp_path: Path)
     assert len(set(scores)) == 1
     again = run("trainer", *flags).stdout  # the same command again: only translating is left
     assert "Starting from" not in again
-    assert "\nThis run has stopped early already; --hparams=early_stopping=0 makes it go on.\n" in again
+    assert "\nThis run has stopped early already; --hparams=early_stopping=0 makes it continue.\n" in again
     assert again.partition("test set, weights ")[2] == out.partition("test set, weights ")[2] != ""
     assert json.loads((tmp_path / "warm" / "problem.json").read_text())["data_dir"] == str(folder / "data")
 

@@ -36,7 +36,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "beginning of a flag": (("trainer", "--prob=toy_ende", "--output_dir={new}"), 2, "there is no flag --prob. "
                             "Did you mean '--problem'"),
     "no problem": (("trainer", "--output_dir={new}"), 2, "Give --problem=NAME; t2t-lite-trainer --registry_help lists "
-                   "them. ({new} holds no run to go on with.)"),
+                   "them. ({new} holds no run to resume.)"),
     "no output_dir": (("trainer", "--problem=toy_ende"), 2, "give --output_dir=DIR, where the run is written"),
     "output_dir a file": (("trainer", "--problem=toy_ende", "--output_dir={corpus}/test.en"), 2,
                           "--output_dir={corpus}/test.en: {corpus}/test.en is not a folder."),

@@ -69,10 +69,10 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     first.rename(tmp_path / "gone")
     shutil.rmtree(tuned / "data")
     done = run("trainer", *flags, f"--output_dir={tuned}", "--train_steps=3")  # the flags need not name the first run
-    assert "Going on from step 2 of 3.\n" in done.stdout
+    assert "Resuming from step 2 of 3.\n" in done.stdout
     assert "\nstep 3: dev loss " in done.stdout
     done = run(*start, f"--vocabulary={first}", "--train_steps=3")  # but may
-    assert f"{first} is gone; the run goes on with its own copy of the vocabulary.\n" in done.stderr
+    assert f"{first} is gone; the run resumes with its own copy of the vocabulary.\n" in done.stderr
     assert run("eval", f"--output_dir={tuned}", "--json").stdout.count("value") == 2
 
 

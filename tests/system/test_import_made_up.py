@@ -225,9 +225,7 @@ def test_training_goes_on_with_the_optimizer(run: Run, folder: Path, tmp_path: P
     assert f"{tmp_path}/imported is at step 100, and train_steps=100 counts its updates, too, so that none is" in over
     assert not (tmp_path / "run").exists()
     done = run("trainer", *training)
-    assert (
-        f"Going on with the training of {tmp_path}/imported, step 100: its weights and its optimizer's" in done.stdout
-    )
+    assert f"Continuing the training of {tmp_path}/imported, step 100: its weights and its optimizer's" in done.stdout
     saved = tf.train.load_checkpoint(list_checkpoints(tmp_path / "run")[-1])
     name = variable_key("adam_m", "transformer/encoder/layer_0/around_attention/self_attention/query")
     moment = slots["training/transformer/body/encoder/layer_0/self_attention/multihead_attention/q/kernel/Adam"]

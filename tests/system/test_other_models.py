@@ -90,7 +90,7 @@ def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
 def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"  # as if the run had been killed after step 30
     shutil.copytree(a_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
-    assert "Going on from step 30 of 40." in run("trainer", f"--output_dir={again}").stdout
+    assert "Resuming from step 30 of 40." in run("trainer", f"--output_dir={again}").stdout
     losses = []
     for folder in (a_run, again):
         lines = (folder / "metrics.jsonl").read_text("utf-8").removesuffix("\n").split("\n")

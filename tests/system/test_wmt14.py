@@ -167,7 +167,7 @@ def test_the_reverse_direction_on_raw_files_cleaned(run: Run, raw_dir: Path, tmp
     flags = ["--problem=wmt14_ende_rev", f"--raw_dir={raw_dir}", "--vocab_size=300", "--clean"]
     done = run("trainer", *flags, *SMALL, f"--output_dir={tmp_path / 'run'}")
     assert [line for line in done.stderr.split("\n") if not line.startswith("step ")] == [
-        f"wmt14_ende goes on without news-commentary-v9.de-en: not in {raw_dir}.",
+        f"wmt14_ende is prepared without news-commentary-v9.de-en: not in {raw_dir}.",
         *(
             f"wmt14_ende: the {split} set, {raw_dir / name}, has 5 pairs, but the paper's has {count}, so scores do "
             "not compare with its scores."

@@ -53,8 +53,8 @@ class _Listening(Schedule):
         ("beam_size=5,early_stopping=1", "a", 0, None),  # it has stopped early
         ("beam_size=5,early_stopping=1", "a", 4, f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
         ("beam_size=5,early_stopping=2", "a", 0, f"Dev is scored in another way now (beam_size=5, before 1): {SEARCH}"),
-        ("early_stopping=1", "b", 0, f"The data are others now: {SEARCH}"),
-        ("eval_lines=0", "b", 0, f"The data are others now: {SEARCH}"),
+        ("early_stopping=1", "b", 0, f"The data are other data now: {SEARCH}"),
+        ("eval_lines=0", "b", 0, f"The data are other data now: {SEARCH}"),
         ("train_steps=4", "b", 0, None),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_falling_loss_is_progress_also_after_a_restart(
         Path(f"{path}.index").unlink()
     assert _train(tmp_path, toy_store, hparams) == evaluations
     out = capsys.readouterr().out
-    assert out.startswith("Going on from step 6 of 12.\n")
+    assert out.startswith("Resuming from step 6 of 12.\n")
     assert out.count("(best so far)") == 2
     assert [Path(path).name for path in list_checkpoints(tmp_path, BEST)] == ["model-12"]
 
@@ -77,5 +77,5 @@ def test_early_stopping_counts_from_a_reset_of_the_optimizer(
     assert [Path(path).name for path in list_checkpoints(tmp_path, BEST)] == ["model-3"]  # by all scores
     _train(tmp_path, toy_store, hparams)  # a restart without the flag
     assert capsys.readouterr().out.endswith(
-        "This run has stopped early already; --hparams=early_stopping=0 makes it go on.\n"
+        "This run has stopped early already; --hparams=early_stopping=0 makes it continue.\n"
     )

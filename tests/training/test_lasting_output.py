@@ -40,7 +40,7 @@ def test_a_reader_that_goes_away_ends_the_output_alone(tmp_path: Path) -> None:
         process.stdout.close()
         said = process.stderr.read()
         assert process.wait(300) == 0, said
-    assert "The output cannot be written any more; the training goes on" in said
+    assert "The output cannot be written any more; training continues" in said
     assert "Traceback" not in said
     assert "Exception ignored" not in said
     assert _steps(run) == list(range(1, 31))

@@ -38,7 +38,7 @@ COMPUTED = {
     "tensorflow": "2.21.0",
 }
 AS_IF = (
-    "The run goes on as if there were {0}, as before, so that its weights stay the same to the last bit. This "
+    "The run computes as if there were {0}, as before, so that its weights stay the same to the last bit. This "
     "process may use {1}: with TF_NUM_INTRAOP_THREADS={1} before the command it computes for as many, as a rule "
     "faster, and with other last bits."
 )
@@ -103,8 +103,8 @@ def test_a_run_goes_on_with_the_same_bits_on_more_and_on_fewer_processors(tmp_pa
         assert _scores(in_two)[-7:] == _scores(whole)[-7:]
         assert (in_two / "test.hyp.txt").read_bytes() == (whole / "test.hyp.txt").read_bytes()
     on_two, on_one = ((tmp_path / f"begun on {begun}.out").read_text() for begun in (1, 2))
-    assert on_one.startswith(f"{AS_IF.format('2 processors', 1)}\nGoing on from step 6 of 12.\n")
-    assert on_two.startswith(f"{AS_IF.format('1 processor', 2)}\nGoing on from step 6 of 12.\n")
+    assert on_one.startswith(f"{AS_IF.format('2 processors', 1)}\nResuming from step 6 of 12.\n")
+    assert on_two.startswith(f"{AS_IF.format('1 processor', 2)}\nResuming from step 6 of 12.\n")
     assert "\ndevices:  CPU, 1 of 2 processors; " in on_two
 
 

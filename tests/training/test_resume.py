@@ -165,7 +165,7 @@ def test_what_the_command_says(runs: Runs) -> None:
         "From step 11 on the last bits of the weights may differ from those of a run that was never stopped: "
         f"t2t-lite {OTHER_CODE} -> {local_version()}.\n"
     )
-    remark, after = out.split("Going on from step 10 of 20.\n")
+    remark, after = out.split("Resuming from step 10 of 20.\n")
     assert remark == (other_code if runs.killed_updates else "")
     assert after.startswith("model:    ")
     assert json.loads((folder / "hparams.json").read_text(encoding="utf-8"))["hparams"]["train_steps"] == 20

@@ -150,5 +150,5 @@ def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: 
 def test_a_checkpoint_of_another_optimizer_is_refused(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
     _trainer(tmp_path, toy_store, small_hparams).checkpoints.save(4)
     other = _trainer(tmp_path, toy_store, config.override(small_hparams, "optimizer=nesterov"))
-    with pytest.raises(DataError, match=r"none that nesterov can go on from: it has no nesterov_m, nesterov_start\."):
+    with pytest.raises(DataError, match=r"none that nesterov can resume from: it has no nesterov_m, nesterov_start\."):
         other.checkpoints.resume()
