@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
+from t2t_lite.layers.recording import recorder
 from t2t_lite.models.moe_hparams import MoeHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
@@ -83,13 +84,13 @@ def test_looking_changes_nothing(model: Transformer) -> None:
     before = np.asarray(model(BATCH))
     model.attention_maps(BATCH)
     np.testing.assert_array_equal(model(BATCH), before)
-    assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
+    assert {recorder(layer) for layer in model._flatten_layers()} == {None}
 
 
-def test_a_failed_call_leaves_no_watcher(model: Transformer) -> None:
+def test_a_failed_call_leaves_no_recorder(model: Transformer) -> None:
     with pytest.raises(Exception, match="target"):
         model.attention_maps({"source": SOURCE})
-    assert {layer.watch for layer in model._flatten_layers() if hasattr(layer, "watch")} == {None}
+    assert {recorder(layer) for layer in model._flatten_layers()} == {None}
 
 
 @pytest.mark.commit("post")

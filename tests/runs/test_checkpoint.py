@@ -1,5 +1,6 @@
 """Checkpoints: what is saved comes back, the newest stay, averages are means of every weight, damage is reported."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints
+from t2t_lite.runs.checkpoint import FORMAT, Checkpoints, find, list_checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.run_dir import HPARAMS_FILE
 
@@ -82,6 +83,7 @@ def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_m
         adam_m=dict(zip(names, setup.adam.m, strict=True)),
         adam_v=dict(zip(names, setup.adam.v, strict=True)),
         adam_start={"step": tf.Variable(40, dtype=tf.int64)},
+        run=tf.Variable(json.dumps({"format": FORMAT})),
     )
     (tmp_path / NEWEST).mkdir()
     path = old.write(str(tmp_path / NEWEST / "model-77"))
