@@ -10,7 +10,7 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers import opennmt, opennmt_settings, report, run_folder, t2t_model, toolkits
+from t2t_lite.importers import import_report, opennmt, opennmt_settings, run_folder, t2t_model, toolkits
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.vocabularies import ByteVocabulary, OpenNmtVocabulary
 from tests.importers.made_up import save as save_t2t
@@ -133,7 +133,9 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
 
 
 def _said(imported: Imported, recipe: Any, vocabulary: OpenNmtVocabulary) -> dict[str, str]:
-    return dict(report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1))
+    return dict(
+        import_report.lines(run_folder.Import(imported, recipe, (vocabulary, vocabulary), ("a", "a"), {}, {}), 1)
+    )
 
 
 def test_what_nothing_says_is_assumed_and_reported(tmp_path: Path) -> None:

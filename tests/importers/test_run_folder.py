@@ -14,8 +14,8 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export import run_card
 from t2t_lite.files import sha256_of
 from t2t_lite.importers import (
+    import_report,
     opennmt,
-    report,
     run_folder,
     t2t_slots,
     tensor2tensor,
@@ -52,7 +52,7 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     np.testing.assert_array_equal(*outputs)
     names = sorted(path.name for path in (tmp_path / "two").glob("vocabulary.*"))
     assert names == ["vocabulary.source.subwords", "vocabulary.target.subwords"]
-    said = [dict(report.lines(what, 1))["model"].partition("norm, ")[2] for what in found.values()]
+    said = [dict(import_report.lines(what, 1))["model"].partition("norm, ")[2] for what in found.values()]
     assert said == ["one table for source, target and softmax; 1 parameters", "a table for each side; 1 parameters"]
     slots = t2t_slots.needed(imported)
     with pytest.raises(DataError, match="slots of one table for source and target, and each of the two vocabularies"):

@@ -135,7 +135,7 @@ def test_a_training_that_nothing_says_cannot_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Momentum", "sgd", "multistep_adam"])
 def test_an_optimizer_that_is_not_taken_over_is_named(tmp_path: Path, name: str) -> None:
     save(tmp_path / "model.ckpt-1", variables(), HPARAMS | {"optimizer": name})
-    assert _said(tmp_path)["optimizer"].startswith(f"adam (tensor2tensor's, {name}, is not taken over; only a training")
+    assert _said(tmp_path)["optimizer"].startswith(f"adam (tensor2tensor's, {name}, is not taken over; only continued ")
     save(tmp_path / "model.ckpt-1", variables(), HPARAMS | {"optimizer": "TrueAdam"})
     assert "optimizer" not in _said(tmp_path)
 

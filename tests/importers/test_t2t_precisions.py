@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import (
-    report,
+    import_report,
     run_folder,
     t2t_hparams,
     t2t_model,
@@ -71,7 +71,7 @@ def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
     def said(name: str) -> str | None:
         imported = _read(_save(tmp_path / name, name)[1])
         found = run_folder.Import(imported, run_folder.recipe(imported, {}), (BYTES, BYTES), ("bytes",), {}, {})
-        return dict(report.lines(found, 1)).get("precision")
+        return dict(import_report.lines(found, 1)).get("precision")
 
     assert said("bfloat16_weights") == "float32; weights were stored as bfloat16"
     for name, there in (("bfloat16", "bfloat16"), ("float16", "float16"), ("automatic", "float16")):
