@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.cli import decoder
+from t2t_lite.cli import common, decoder
 from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
 from t2t_lite.export.run_card import make_card
@@ -229,7 +229,7 @@ def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
     identities = []
     for names in (("transformer", "rnn"), ("rnn", "transformer"), ("rnn",), ("rnn", "rnn")):
         args = decoder.make_parser().parse([runs.named(*names)])
-        identities.append(decoder._open(args, [str(getattr(runs, name)) for name in names], None)[1])
+        identities.append(decoder._open(args, common.open_request(args), None)[1])
     assert identities[0] == identities[1]
     assert len(set(identities)) == 3
     checkpoint = Path(open_runs([str(runs.rnn)]).members[0].checkpoint + ".index")

@@ -57,7 +57,7 @@ def test_fine_tuning(run: Run, second: Path, trained: tuple[Path, str], tmp_path
     )
     assert not (tuned / "metrics.jsonl").exists()
     done = run(*start, "--vocab_size=400", f"--vocabulary={first}", status=2, quick=True)
-    assert "error: --vocab_size is about a vocabulary that is trained, but --vocabulary=" in done.stderr
+    assert "error: vocab_size=400 is about a vocabulary that is trained, but --vocabulary=" in done.stderr
     # Now the flags that the message names.
     done = run(*start, f"--vocabulary={first}", "--prepare_again")
     assert f"Starting from the weights of {first}, step 120.\n" in done.stdout
