@@ -104,7 +104,7 @@ def work(workload: str, precision: str) -> None:
     try:
         from t2t_lite.distributed.tensorflow_loading import load_tensorflow
     except ImportError:  # a version that has it elsewhere
-        from t2t_lite.cli.common import load_tensorflow
+        from t2t_lite.bin.cli import load_tensorflow
     load_tensorflow()
     make = ledger._training if workload in ledger.TRAINING else ledger._decoding
     call, *_ = make(workload, precision)
