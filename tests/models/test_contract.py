@@ -121,9 +121,8 @@ def test_bfloat16_is_within_its_rounding(name: str, model: Any) -> None:
     fixed, state, step = rounded.start(rounded.encode(BATCH), 2, 5)
     logits, after = step(np.zeros((3, 2), "int32"), 0, fixed, state)
     assert logits.dtype == tf.float32
-    assert {value.dtype for value in tf.nest.flatten(state)} == STATE.get(
-        family, {v.dtype for v in tf.nest.flatten(state)}
-    )
+    dtypes = {value.dtype for value in tf.nest.flatten(state)}  # none in an empty state
+    assert dtypes <= STATE.get(family, dtypes)
     tf.nest.map_structure(lambda a, b: (a.dtype, a.shape) == (b.dtype, b.shape) or pytest.fail("changed"), state, after)
     exact, found = np.asarray(model(BATCH), np.float64), np.asarray(rounded(BATCH))
     if bound := ROUNDING.get(family, 2**-5):
