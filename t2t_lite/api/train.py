@@ -18,6 +18,15 @@ _PATHS = (
     "warm_start_from",
     *("source_dir", "extra_dir", "raw_dir"),
 )
+_ARGUMENTS = (
+    "output_dir",
+    "data",
+    "recipe",
+    "problem",
+    "options",
+    "hparams_set",
+    "overrides",
+)  # fields with other names
 
 
 def train(
@@ -56,17 +65,20 @@ def train(
     if trust_run and (code := recorded_code(output_dir)):
         settings["usr_dir"] = code
     parts: dict[type, dict[str, Any]] = {DataRequest: {}, RecipeRequest: {}, StartRequest: {}}
-    taken = {field.name: cls for cls in parts for field in dataclasses.fields(cls)}
-    options = dict(problem_options or {})
+    taken = {field.name: cls for cls in parts for field in dataclasses.fields(cls) if field.name not in _ARGUMENTS}
+    options, changes = dict(problem_options or {}), dict(overrides or {})
+    if (steps := settings.pop("train_steps", None)) is not None:
+        changes["train_steps"] = steps
     for name, value in settings.items():
         if name not in taken and name not in FLAG_OPTIONS:
             raise UsageError(f"train takes no setting {name!r}.{did_you_mean(name, [*taken, *FLAG_OPTIONS])}")
         if value is None:
             continue
         where = parts[taken[name]] if name in taken else options
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
         where[name] = os.path.expanduser(value) if name in _PATHS else value
     data = DataRequest(problem=problem, options=options, **parts[DataRequest])
-    recipe = RecipeRequest(hparams_set=hparams, overrides=dict(overrides or {}), **parts[RecipeRequest])
+    recipe = RecipeRequest(hparams_set=hparams, overrides=changes, **parts[RecipeRequest])
     request = StartRequest(output_dir=output_dir, data=data, recipe=recipe, **parts[StartRequest])
     if (result := train(plan_start(request))) is not None:
         print(result.text())

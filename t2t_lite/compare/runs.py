@@ -1,4 +1,4 @@
-"""The trainings of t2t-lite-compare; each is a process of the trainer that resumes where it was stopped."""
+"""The training runs of t2t-lite-compare; each is a process of the trainer that resumes where it was stopped."""
 
 from __future__ import annotations
 
