@@ -9,7 +9,7 @@ first    recipe `multi30k` on the first corpus, 4,000 updates; scored on dev, it
 tuned    1,000 updates on the second corpus, from the weights of `first` and with its vocabulary
 scratch  1,000 updates on the second corpus alone, with a vocabulary of its own
 
-The same command, given again, goes on where it was stopped. The result is printed, and written to
+The same command, given again, resumes where it was stopped. The result is printed, and written to
 FOLDER/finetuning.json.
 """
 

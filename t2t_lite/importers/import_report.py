@@ -65,8 +65,8 @@ def _training(imported: Imported, recipe: Mapping[str, Any]) -> str | None:
     """Where settings of the training come from that no file beside the checkpoint says."""
     if imported.training_set:
         return (
-            f"of {imported.training_set}, as tensor2tensor 1.15.7 has it (assumed; other releases may differ; only a "
-            "training that goes on has it)"
+            f"of {imported.training_set}, as tensor2tensor 1.15.7 has it (assumed; other releases may differ; only "
+            "continued training has it)"
         )
     assumed = t2t_training.assumed(imported.hparams, recipe)
     return f"{_pairs(assumed)} (assumed; only continued training has it; give others by --hparams)" if assumed else None
