@@ -160,7 +160,7 @@ def _run(args: argparse.Namespace) -> int:
         {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
     )
     if args.with_optimizer:
-        found = dataclasses.replace(found, slots=t2t_slots.needed(imported))
+        found = dataclasses.replace(found, slots=t2t_slots.read(imported))
     parameters = run_folder.write(args.output_dir, found)
     _report(args, found, parameters)
     if check:

@@ -26,10 +26,10 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     yield "model", _model(found.written, parameters)
     if imported.toolkit == "tensor2tensor":
         of_training = {
-            "precision": t2t_precision.said(imported.hparams),
+            "precision": t2t_precision.describe(imported.hparams),
             "training": _training(imported, hparams),
-            "optimizer": t2t_training.optimizer_said(imported.hparams),
-            "schedule": t2t_training.said(imported.hparams),
+            "optimizer": t2t_training.describe_optimizer(imported.hparams),
+            "schedule": t2t_training.describe_schedule(imported.hparams),
         }
         yield from ((name, text) for name, text in of_training.items() if text)
         values, reason = imported.assumed
@@ -68,7 +68,7 @@ def _training(imported: Imported, recipe: Mapping[str, Any]) -> str | None:
             f"of {imported.training_set}, as tensor2tensor 1.15.7 has it (assumed; other releases may differ; only "
             "continued training has it)"
         )
-    assumed = t2t_training.assumed(imported.hparams, recipe)
+    assumed = t2t_training.find_assumed(imported.hparams, recipe)
     return f"{_pairs(assumed)} (assumed; only continued training has it; give others by --hparams)" if assumed else None
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 # What the end of a name says about the number of axes; else there are two.
 _RANKS = (
-    (r"(bias|scale|gamma|beta)$", (1,)),
-    (r"/[qkvo]$", (3,)),  # tensor2tensor's attention_variables_3d
-    (r"_single/kernel$", (4,)),  # tensor2tensor's convolutions of 2017
+    (r"(bias|scale|gamma|beta)$", 1),
+    (r"/[qkvo]$", 3),  # tensor2tensor's attention_variables_3d
+    (r"_single/kernel$", 4),  # tensor2tensor's convolutions of 2017
 )
 
 
@@ -52,52 +52,12 @@ class Description:
     start_vector: bool = False
     output_bias: bool = False
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Path -> shape of all weights but the embeddings."""
-        model, inner = self.d_model, self.d_ff
-        attention: dict[str, tuple[int, ...]] = {
-            "query": (model, self.num_heads * self.d_k),
-            "key": (model, self.num_heads * self.d_k),
-            "value": (model, self.num_heads * self.d_v),
-            "output": (self.num_heads * self.d_v, model),
-        }
-        if self.attention_biases:
-            attention |= {"query_bias": (self.num_heads * self.d_k,), "output_bias": (model,)}
-        distances = 2 * self.max_relative_position + 1
-        relative = {"relative_keys": (distances, self.d_k), "relative_values": (distances, self.d_v)}
-        self_attention = attention | (relative if self.max_relative_position else {})
-        feed_forward = {"kernel_1": (model, inner), "bias_1": (inner,), "kernel_2": (inner, model), "bias_2": (model,)}
-        stacks: dict[str, tuple[int, dict[str, dict[str, tuple[int, ...]]]]] = {
-            "encoder": (
-                self.num_layers,
-                {"around_attention/self_attention": self_attention, "around_feed_forward/feed_forward": feed_forward},
-            ),
-            "decoder": (
-                self.num_decoder_layers,
-                {
-                    "around_self/self_attention": self_attention,
-                    "around_memory/memory_attention": attention,
-                    "around_feed_forward/feed_forward": feed_forward,
-                },
-            ),
-        }
-        norm = {"layer_norm/gamma": (model,), "layer_norm/beta": (model,)}
-        found: dict[str, tuple[int, ...]] = {}
-        for stack, (layers, parts) in stacks.items():
-            for layer in range(layers):
-                for part, weights in parts.items():
-                    around = f"{stack}/layer_{layer}/{part.partition('/')[0]}"
-                    found |= {f"{stack}/layer_{layer}/{part}/{name}": shape for name, shape in weights.items()}
-                    found |= {f"{around}/{name}": shape for name, shape in norm.items()}
-            if self.norm == "pre":
-                found |= {f"{stack}/final_norm/gamma": (model,), f"{stack}/final_norm/beta": (model,)}
-        if self.positions == "learned":
-            found |= {f"{side}_positions/table": (self.max_positions, model) for side in ("source", "target")}
-        vectors = {"source_bias": self.source_vector, "start_vector": self.start_vector}
-        found |= {name: (model,) for name, there in vectors.items() if there}
-        if self.output_bias:
-            found["output_bias"] = (self.target_vocab_size,)
-        return {f"transformer/{name}": shape for name, shape in found.items()}
+
+def shape_of(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """Returns the shape of a weight that each Transformer has; DataError if it is missing."""
+    if not shapes.get(name):
+        raise DataError(f"The checkpoint is not complete: it has no {name}.")
+    return shapes[name]
 
 
 def count_layers(names: Iterable[str], stack: str) -> int:
@@ -114,31 +74,14 @@ def count_layers(names: Iterable[str], stack: str) -> int:
 
 
 def check_ranks(shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raises DataError if a weight has another number of axes than its name says, or none of some size.
-
-    Args:
-        shapes: of the weights, by their names in the checkpoint.
-    """
+    """Raises DataError if a weight, by its name in the checkpoint, has an odd number of axes, or an empty one."""
     for name, shape in shapes.items():
-        ranks = next((ranks for pattern, ranks in _RANKS if re.search(pattern, name)), (2,))
-        if len(shape) not in ranks or 0 in shape:
-            wanted = " or ".join(map(str, ranks))
+        rank = next((rank for pattern, rank in _RANKS if re.search(pattern, name)), 2)
+        if len(shape) != rank or 0 in shape:
             raise DataError(
-                f"The checkpoint contradicts itself: {name} has shape {shape}, and such a weight has {wanted} "
-                f"{'axis' if ranks == (1,) else 'axes'}, none of them empty."
+                f"The checkpoint contradicts itself: {name} has shape {shape}, and such a weight has {rank} axes, none "
+                "of them empty."
             )
-
-
-def check(found: Mapping[str, tuple[int, ...]], description: Description) -> None:
-    """Raises DataError unless all weights but the embeddings have the paths and shapes of the model described."""
-    wanted = description.shapes()
-    for path, shape in wanted.items():
-        if path not in found:
-            raise DataError(f"The checkpoint is not complete: nothing in it is {path}, of shape {shape}.")
-        if found[path] != shape:
-            raise DataError(f"The checkpoint contradicts itself: {path} has shape {found[path]}, not {shape}.")
-    if other := sorted(set(found) - set(wanted)):
-        raise DataError(f"The checkpoint has weights that the rest of it does not use: {', '.join(other[:4])}.")
 
 
 class Weights(Mapping[str, Any]):
@@ -168,7 +111,7 @@ class Imported:
     toolkit: the one that trained the model, "tensor2tensor" or "OpenNMT-tf".
     weights: path of a weight here -> float32 array; `t2t_model.build` makes a model from them.
     target_space: the row that is used as `source_bias`, or None.
-    variables: the names in the checkpoint; each of its `weights` was used once (one exception: t2t_variables.modern).
+    variables: the names in the checkpoint; each weight was used once (one exception: t2t_variables.modernize).
     hparams: the toolkit's, both those that were read and those that the user gave.
     checkpoints: the prefixes that were read, the newest last.
     usual: fields of a recipe, by name, with the toolkit's default values for such models.

@@ -21,12 +21,18 @@ from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt_settings, tf1_checkpoint
-from t2t_lite.importers.imported import Description, Imported, check, check_ranks, count_layers
-from t2t_lite.importers.t2t_variables import Variables, shown
+from t2t_lite.importers.imported import Description, Imported, check_ranks, count_layers, shape_of
+from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"  # of TensorFlow 2
 _MODEL = "model/"
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; the names say so, too
+_EPSILON = 1e-3  # Keras' default, which its LayerNorm has since 2.3
+_START = 1  # the id of <s>
+_TABLES = ("source_embedding", "target_embedding", "softmax")
+_SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
+_ATTENTION = "transformer/encoder/layer_0/around_attention/self_attention/"
 
 # (stack, sub-layer there) -> (the residual connection here, the layer in it).
 _SUBLAYERS = {
@@ -98,14 +104,6 @@ def place(name: str) -> str | None:
     return None
 
 
-_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; the names say so, too
-_EPSILON = 1e-3  # Keras' default, which its LayerNorm has since 2.3
-_START = 1  # the id of <s>
-_TABLES = ("source_embedding", "target_embedding", "softmax")
-_SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
-_ATTENTION = "transformer/encoder/layer_0/around_attention/self_attention/"
-
-
 def read(
     paths: Sequence[str | os.PathLike[str]],
     *,
@@ -142,31 +140,16 @@ def read(
     _fold(weights)
     weights, shared, share_embeddings = _tables(weights)
     description = _describe(weights, shared, share_embeddings, settings)
-    _check_named(hparams_set, bool(description.max_relative_position))
-    check(
-        {path: array.shape for path, array in weights.items() if path not in (_SOURCE, _TARGET, _SOFTMAX)}, description
-    )
-    return Imported(
-        "OpenNMT-tf",
-        weights,
-        description,
-        None,
-        variables,
-        settings,
-        tuple(prefixes),
-        opennmt_settings.usual(settings),
-    )
-
-
-def _check_named(hparams_set: str | None, relative: bool) -> None:
-    """Raises UsageError if the name is of models with relative positions and the checkpoint has none, or otherwise."""
-    if hparams_set and relative != opennmt_settings.has_relative_positions(hparams_set):
+    relative = bool(description.max_relative_position)
+    if hparams_set and relative != (opennmt_settings.CATALOG[hparams_set]["position_encoder_class"] is None):
         has, has_not = ("checkpoint", hparams_set) if relative else (hparams_set, "checkpoint")
         raise UsageError(
             f"--hparams_set={hparams_set}: the {has} has relative positions, and the {has_not} has none. Give the "
             "name of its own model, or leave --hparams_set out and give --hparams=num_heads=N,position_encoder_class="
             "NAME."
         )
+    usual = opennmt_settings.complete(settings)
+    return Imported("OpenNMT-tf", weights, description, None, variables, settings, tuple(prefixes), usual)
 
 
 def _sort_out(names: Mapping[str, Any]) -> Variables:
@@ -177,12 +160,14 @@ def _sort_out(names: Mapping[str, Any]) -> Variables:
     slots = {name for name in rest if "/.OPTIMIZER_SLOT/" in name}
     counters = {name for name in rest - slots if name.startswith(("optimizer/", "save_counter/"))}
     if unknown := sorted(rest - slots - counters):
-        raise DataError(f"The checkpoint holds variables that are no part of an OpenNMT-tf model: {shown(unknown)}.")
+        raise DataError(
+            f"The checkpoint holds variables that are no part of an OpenNMT-tf model: {join_names(unknown)}."
+        )
     stacks = {name.partition("/")[0] for name in weights if re.match(r"(encoder|decoder)/layers/0/", name)}
     if stacks != {"encoder", "decoder"}:
         raise DataError(
             "The checkpoint is not of OpenNMT-tf's Transformer, which has encoder/layers/0/... and "
-            f"decoder/layers/0/...; it holds {shown(sorted(weights))}."
+            f"decoder/layers/0/...; it holds {join_names(sorted(weights))}."
         )
     return Variables(weights, tuple(sorted(slots)), tuple(sorted(counters)))
 
@@ -225,11 +210,13 @@ def _tables(weights: dict[str, Any]) -> tuple[dict[str, Any], bool, bool]:
     if shared:
         del found[_SOURCE]
     tied = _SOFTMAX not in found
-    if not tied and found[_SOFTMAX].shape != found[_TARGET].shape:
-        raise DataError(f"The embeddings do not fit together: {found[_SOFTMAX].shape} and {found[_TARGET].shape}.")
     rows, d_model = found[_TARGET].shape
-    if rows <= _START:
-        raise DataError(f"The checkpoint's table of the target has {rows} row, and <s> is the second.")
+    softmax, bias = (found.get(path, found[_TARGET]) for path in (_SOFTMAX, "transformer/output_bias"))
+    if rows <= _START or softmax.shape != (rows, d_model) or len(bias) != rows:
+        raise DataError(
+            f"The checkpoint contradicts itself: the target has {rows} rows of {d_model}, and the softmax has "
+            f"{softmax.shape} and {len(bias)} biases."
+        )
     found["transformer/start_vector"] = found[_TARGET][_START] * math.sqrt(d_model)
     return found, shared, tied
 
@@ -259,7 +246,7 @@ def _describe(
         num_layers=count_layers(shapes, "transformer/encoder"),
         num_decoder_layers=count_layers(shapes, "transformer/decoder"),
         d_model=d_model,
-        d_ff=shapes.get("transformer/encoder/layer_0/around_feed_forward/feed_forward/bias_1", (0,))[0],
+        d_ff=shape_of(shapes, "transformer/encoder/layer_0/around_feed_forward/feed_forward/bias_1")[0],
         num_heads=heads,
         d_k=d_model // heads,
         d_v=d_model // heads,

@@ -82,7 +82,7 @@ def read(name: str | None, overrides: str | None) -> dict[str, Any]:
         UsageError: a name that is not known.
         DataError: a setting that cannot be expressed here.
     """
-    given = t2t_hparams.given(None, overrides)
+    given = t2t_hparams.parse(None, overrides)
     if unknown := sorted(set(given) - set(_EXPRESSED)):
         raise UsageError(
             f"hparams: {unknown[0]} is no setting of an OpenNMT-tf model that is asked for here."
@@ -104,12 +104,7 @@ def read(name: str | None, overrides: str | None) -> dict[str, Any]:
     return found
 
 
-def has_relative_positions(name: str) -> bool:
-    """Whether the model of that name in the catalog has relative positions."""
-    return CATALOG[name]["position_encoder_class"] is None
-
-
-def usual(settings: Mapping[str, Any]) -> dict[str, Any]:
+def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of a recipe, by name, with OpenNMT-tf's default values for a model.
 
     Args:

@@ -179,7 +179,7 @@ def _record(found: Import) -> dict[str, Any]:
     file = imported.settings_file and os.path.relpath(imported.settings_file, Path(imported.checkpoints[-1]).parent)
     space = imported.target_space
     of_t2t = imported.toolkit == "tensor2tensor"
-    training = t2t_training.assumed(imported.hparams, config.to_dict(found.hparams)) if of_t2t else {}
+    training = t2t_training.find_assumed(imported.hparams, config.to_dict(found.hparams)) if of_t2t else {}
     return {
         "format": FORMAT,
         "made_by": f"t2t-lite {local_version()}",

@@ -7,8 +7,8 @@ from typing import Any
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams
-from t2t_lite.importers.imported import Description, count_layers
-from t2t_lite.importers.t2t_variables import Embeddings, shown
+from t2t_lite.importers.imported import Description, count_layers, shape_of
+from t2t_lite.importers.t2t_variables import Embeddings, join_names
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -49,7 +49,7 @@ def describe(shapes: Shapes, tables: Embeddings, hparams: Mapping[str, Any]) -> 
         num_layers=count_layers(shapes, "body/encoder"),
         num_decoder_layers=count_layers(shapes, "body/decoder"),
         d_model=tables.d_model,
-        d_ff=_of(shapes, "body/encoder/layer_0/ffn/conv1/kernel")[-1],
+        d_ff=shape_of(shapes, "body/encoder/layer_0/ffn/conv1/kernel")[-1],
         num_heads=heads,
         d_k=keys // heads,
         d_v=values // heads,
@@ -74,7 +74,7 @@ def _widths(shapes: Shapes) -> tuple[int, int]:
     attention = _ATTENTION.format("encoder")
     found = []
     for name in ("k", "v"):
-        shape = shapes.get(f"{attention}{name}/kernel") or _of(shapes, attention + name)
+        shape = shapes.get(f"{attention}{name}/kernel") or shape_of(shapes, attention + name)
         found.append(shape[1] if len(shape) == 2 else shape[1] * shape[2])
     return found[0], found[1]
 
@@ -92,12 +92,6 @@ def _heads(shapes: Shapes, hparams: Mapping[str, Any], keys: int, relative: tupl
     if not isinstance(heads, int) or heads < 1:
         raise DataError(f"num_heads={heads!r} is no number of heads that a model of tensor2tensor could have.")
     return heads
-
-
-def _of(shapes: Shapes, name: str) -> tuple[int, ...]:
-    if not shapes.get(name):
-        raise DataError(f"The checkpoint has no {name}, which tensor2tensor's Transformer has.")
-    return shapes[name]
 
 
 def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
@@ -121,5 +115,5 @@ def _compare(found: Description, hparams: Mapping[str, Any]) -> None:
     wrong = [f"{name} {said} and {there}" for name, (said, there) in wanted.items() if said not in (None, there)]
     if wrong:
         raise DataError(
-            f"tensor2tensor's hparams are of another model than the checkpoint: they say, and it has, {shown(wrong)}."
+            f"The hparams are of another model than the checkpoint: they say, and it has, {join_names(wrong)}."
         )

@@ -7,6 +7,7 @@ or from the user. What sets say that shapes do not show is that of 1.15.7 (model
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -73,21 +74,13 @@ _CHANGED: Mapping[str, Mapping[str, Any]] = {
     "transformer_ls2": {"label_smoothing": 0.2},
     **dict.fromkeys(("transformer_clean", "transformer_clean_big"), _CLEAN),
     "transformer_clean_big_tpu": {**_CLEAN, **_TPU},
-    **dict.fromkeys(
-        (
-            *("transformer_big", "transformer_big_bs1", "transformer_relative_big"),
-            "transformer_fairseq_fp16_activation_big",
-        ),
-        _BIG,
-    ),
+    **dict.fromkeys(("transformer_big", "transformer_big_bs1", "transformer_relative_big"), _BIG),
+    "transformer_fairseq_fp16_activation_big": _BIG,
     "transformer_big_single_gpu": {"learning_rate_warmup_steps": 16000},
     **dict.fromkeys(
-        (
-            *("transformer_tiny_tpu", "transformer_small_tpu", "transformer_tpu", "transformer_packed_tpu"),
-            *("transformer_tpu_bf16_activation", "transformer_big_enfr_tpu"),
-        ),
-        _TPU,
+        ("transformer_tiny_tpu", "transformer_small_tpu", "transformer_tpu", "transformer_packed_tpu"), _TPU
     ),
+    **dict.fromkeys(("transformer_tpu_bf16_activation", "transformer_big_enfr_tpu"), _TPU),
     "transformer_big_tpu": {**_BIG, **_TPU},
     **dict.fromkeys(("transformer_tall", "transformer_tall_big"), _TALL),
     "transformer_tall_train_tied": {
@@ -98,12 +91,6 @@ _CHANGED: Mapping[str, Mapping[str, Any]] = {
     },
 }
 _OTHERS = ("transformer_cubbitt",)  # not of that file
-
-
-def training(name: str | None) -> dict[str, Any]:
-    """Returns the settings of a training by a set; {} if the set is not known. Other releases may have others."""
-    return {} if name not in HEADS or name in _OTHERS else {**_BASE, **_CHANGED.get(name, {})}
-
 
 # hparam -> values that can be expressed here. A missing hparam has its default, which can be expressed.
 _EXPRESSED: dict[str, tuple[Any, ...]] = {
@@ -126,67 +113,63 @@ _EXPRESSED: dict[str, tuple[Any, ...]] = {
 _ASKED = (
     *("num_heads", "hidden_size", "filter_size", "num_hidden_layers", "num_encoder_layers", "num_decoder_layers"),
     *("attention_key_channels", "attention_value_channels", "layer_preprocess_sequence", "layer_postprocess_sequence"),
-    *(
-        "norm_epsilon",
-        "vocab_divisor",
-        "weight_dtype",
-        "activation_dtype",
-        "gpu_automatic_mixed_precision",
-        "optimizer",
-    ),
-    "shared_embedding_and_softmax_weights",
+    *("norm_epsilon", "vocab_divisor", "weight_dtype", "activation_dtype", "gpu_automatic_mixed_precision"),
+    *("optimizer", "shared_embedding_and_softmax_weights"),
 )
 _NORMS = {("", "an"): "post", ("n", "a"): "pre"}  # without dropout ("d"), which only training has
 
 
-def find(folder: Path) -> Path | None:
-    """The file beside a checkpoint that `read` reads, or None."""
-    return next((path for path in (folder / "hparams.json", folder / "flags.txt") if path.is_file()), None)
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What is known of a model's hparams.
 
-
-def read(folder: Path) -> dict[str, Any]:
-    """Reads the hparams beside a checkpoint: hparams.json, else what flags.txt names; {} if neither file exists.
-
-    Raises:
-        DataError: they cannot be read.
+    hparams: all of them, by name.
+    file: where they were read from, or None.
+    training_set: the set that settings of the training were taken from, as nothing else says them; or None.
+    assumed: hparams that change the model but are not known, with the values assumed for them; and the reason.
     """
-    file = folder / "hparams.json"
-    if file.is_file():
-        try:
-            hparams = json.loads(file.read_text("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{file} is not JSON, as tensor2tensor writes it: {error}.") from error
-        if not isinstance(hparams, dict):
-            raise DataError(f"{file} holds no hparams: a list of names and values is needed.")
-        return hparams
-    flags = _flags(folder)
-    name = flags.get("hparams_set")
-    return given(name if name in HEADS else None, flags.get("hparams"))
+
+    hparams: Mapping[str, Any]
+    file: str | None
+    training_set: str | None
+    assumed: tuple[Mapping[str, Any], str]
 
 
-def set_of(folder: Path, hparams_set: str | None) -> str | None:
-    """The name of the set, the user's or that of flags.txt; None beside hparams.json, which says all that sets say."""
-    return None if (folder / "hparams.json").is_file() else hparams_set or _flags(folder).get("hparams_set")
-
-
-def assumed(folder: Path, hparams_set: str | None, known: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Returns hparams that change the model but are not known, with the values assumed for them; and the reason.
+def read(folder: Path, hparams_set: str | None, overrides: str | None) -> Known:
+    """Reads the hparams beside a checkpoint, from hparams.json or else what flags.txt names, and those of the user.
 
     Args:
         folder: of the checkpoint.
-        hparams_set: what the user gave.
-        known: all that is known.
+        hparams_set: the user's name of a set; where there is a file, it may not contradict it.
+        overrides: the user's "name=value,..."; these win.
+
+    Raises:
+        UsageError: the user's hparams are not known, or contradict the file.
+        DataError: the file cannot be read.
     """
-    name = hparams_set or _flags(folder).get("hparams_set")
-    if (folder / "hparams.json").is_file() or name in HEADS:
-        return {}, ""
-    defaults = {key: values[0] for key, values in _EXPRESSED.items()} | {"norm_epsilon": 1e-6}
-    why = f"{name}, the set in flags.txt, is not known" if name else "nothing beside the checkpoint says them"
-    return {key: value for key, value in defaults.items() if key not in known}, why
+    file = next((path for path in (folder / "hparams.json", folder / "flags.txt") if path.is_file()), None)
+    if file is not None and file.name == "hparams.json":  # which says all that a set says
+        beside, name = _read_json(file), None
+    else:
+        flags = {} if file is None else _read_flags(file)
+        name = flags.get("hparams_set")
+        beside = parse(name if name in HEADS else None, flags.get("hparams"))
+        name = hparams_set or name
+    of_user = parse(None, overrides)
+    _check_given(file or folder, beside, hparams_set, of_user)
+    said = {**beside, **parse(hparams_set, None), **of_user}
+    of_set = {} if name not in HEADS or name in _OTHERS else {**_BASE, **_CHANGED.get(name, {})}
+    hparams = {**of_set, **said}
+    assumed: tuple[Mapping[str, Any], str] = {}, ""
+    if name not in HEADS and (file is None or file.name != "hparams.json"):
+        defaults = {key: values[0] for key, values in _EXPRESSED.items()} | {"norm_epsilon": 1e-6}
+        why = f"{name}, the set in flags.txt, is not known" if name else "nothing beside the checkpoint says them"
+        assumed = {key: value for key, value in defaults.items() if key not in hparams}, why
+    return Known(hparams, str(file) if file else None, name if set(of_set) - set(said) else None, assumed)
 
 
-def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
-    """The hparams that the name of a set and "name=value,..." give.
+def parse(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
+    """Returns the hparams that the name of a set and "name=value,..." give.
 
     Raises:
         UsageError: the set is not known, or a part is not name=value.
@@ -213,22 +196,15 @@ def given(hparams_set: str | None, overrides: str | None) -> dict[str, Any]:
     return hparams
 
 
-def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None, overrides: str | None) -> None:
-    """Raises UsageError if the user gave a name that no import uses, or a set that the folder's file contradicts.
-
-    Args:
-        folder: of the checkpoint.
-        beside: what `read` found there.
-    """
+def _check_given(file: Path, beside: Mapping[str, Any], hparams_set: str | None, of_user: Mapping[str, Any]) -> None:
+    """Raises UsageError if the user gave a name that no import uses, or a set that contradicts the file."""
     names = {*beside, *_EXPRESSED, *_ASKED, *t2t_training.FIELDS, *t2t_training.SLOTS_NEED, *t2t_training.SCHEDULE}
-    of_user = given(None, overrides)
     if unknown := sorted(set(of_user) - names):
         raise UsageError(
             f"hparams: {unknown[0]} is no hparam of tensor2tensor that an import asks for."
             f"{did_you_mean(unknown[0], sorted(names))}"
         )
-    file = find(folder) or folder
-    for name, value in given(hparams_set, None).items():
+    for name, value in parse(hparams_set, None).items():
         if name in beside and name not in of_user and beside[name] != value:
             raise UsageError(
                 f"hparams_set={hparams_set} has {name}={value}, and {file} says {name}="
@@ -236,10 +212,17 @@ def check_given(folder: Path, beside: Mapping[str, Any], hparams_set: str | None
             )
 
 
-def _flags(folder: Path) -> dict[str, str]:
-    file = folder / "flags.txt"
-    if not file.is_file():
-        return {}
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        hparams = json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{file} is not JSON, as tensor2tensor writes it: {error}.") from error
+    if not isinstance(hparams, dict):
+        raise DataError(f"{file} holds no hparams: a list of names and values is needed.")
+    return hparams
+
+
+def _read_flags(file: Path) -> dict[str, str]:
     text = file.read_text("utf-8", errors="replace")  # paths in it may have any encoding, and are not used
     return dict(re.findall(r"^--(\w+)=(.*)$", text, re.MULTILINE))
 

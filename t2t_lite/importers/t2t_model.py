@@ -1,4 +1,4 @@
-"""The Transformer of a checkpoint of tensor2tensor or OpenNMT-tf: its recipe, and a model with its weights."""
+"""The Transformer of a checkpoint of another toolkit: its recipe, and a model with its weights."""
 
 from __future__ import annotations
 
@@ -24,21 +24,17 @@ def recipe(described: Description, hparams: Mapping[str, Any]) -> TransformerHPa
     model = {name: value for name, value in dataclasses.asdict(described).items() if name in known}
     if not described.max_positions:
         del model["max_positions"]
-    return TransformerHParams(
-        **model,
-        label_smoothing_over="others",
-        **t2t_training.recipe(hparams),
-    )
+    return TransformerHParams(**model, label_smoothing_over="others", **t2t_training.recipe(hparams))
 
 
 def build(imported: Imported, hparams: TransformerHParams | None = None) -> Transformer:
-    """Returns the model with the imported weights.
+    """Returns the model with the imported weights; one array at a time is in memory besides it.
 
     Args:
         hparams: a recipe of the same model, such as one of another precision; default: `recipe`.
 
     Raises:
-        DataError: the recipe's model has other weights than were imported.
+        DataError: a weight of the model is not in the checkpoint, or has another shape there, or the reverse.
     """
     described, weights = imported.description, imported.weights
     model = Transformer.from_hparams(
@@ -47,14 +43,14 @@ def build(imported: Imported, hparams: TransformerHParams | None = None) -> Tran
         described.target_vocab_size,
         described.shared,
     )
-    wanted = {weight.path: weight for weight in model.weights}
-    for path in sorted(wanted.keys() | set(weights)):  # one array at a time
-        array = weights.get(path)
-        shapes = [None if found is None else tuple(found.shape) for found in (wanted.get(path), array)]
-        if shapes[0] != shapes[1]:
+    variables = {weight.path: weight for weight in model.weights}
+    for path in sorted(variables.keys() | set(weights)):
+        array, variable = weights.get(path), variables.get(path)
+        here, there = (None if found is None else tuple(found.shape) for found in (variable, array))
+        if array is None or variable is None or here != there:
             raise DataError(
-                f"The recipe is of another model than the checkpoint: {path} has the shape "
-                f"{shapes[0] or 'none'} in the recipe's and {shapes[1] or 'none'} in the checkpoint's."
+                f"The checkpoint contradicts itself: {path} has shape {there or 'none'} in it, and {here or 'none'} in "
+                "the model that the rest of it describes."
             )
-        wanted[path].assign(array)
+        variable.assign(array)
     return model

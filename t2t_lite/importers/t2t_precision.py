@@ -35,7 +35,7 @@ def decoder(hparams: Mapping[str, Any]) -> Any:
     return decode
 
 
-def said(hparams: Mapping[str, Any]) -> str | None:
+def describe(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says about a training in another precision than float32."""
     weights, activations = (hparams.get(f"{what}_dtype", "float32") for what in ("weight", "activation"))
     if activations == "float32" and hparams.get("gpu_automatic_mixed_precision"):

@@ -17,7 +17,7 @@ import numpy as np
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_training
 from t2t_lite.importers.imported import Imported
-from t2t_lite.importers.t2t_variables import Place, embeddings, place, shown, with_zeros
+from t2t_lite.importers.t2t_variables import Place, append_zeros, find_tables, join_names, place
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.runs.checkpoint_reader import LAST_STEP
 
@@ -26,15 +26,12 @@ _ENDS = {
     "adam": ({"m": "Adam", "v": "Adam_1"}, {"m": "Adam", "v": "Adam_1"}),
     "adafactor": ({"rows": "Adafactor", "columns": "Adafactor_1"}, {"v": "Adafactor"}),
 }
-# Ends of slot names, the optimizer they belong to, and why its training cannot continue here.
-_NOT_TAKEN = (
-    (
-        "/Adam_2",
-        "multistep_adam",
-        "they hold a part of the sum of several batches' gradients, and its steps are batches",
-    ),
-    ("/Adafactor_2", "Adafactor with momentum (optimizer_adafactor_beta1)", "ours has none"),
-)
+# Ends of slot names -> why their training cannot continue here.
+_NOT_TAKEN = {
+    "/Adam_2": "multistep_adam cannot be taken over: its steps are batches, and they hold parts of sums of gradients",
+    "/Adafactor_2": "Adafactor with momentum (optimizer_adafactor_beta1) cannot be taken over: ours has none",
+}
+_ALONE = "The weights alone can be imported; leave --with_optimizer out."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,42 +48,29 @@ class Slots:
     arrays: Mapping[str, Mapping[str, Any]]
 
 
-def needed(imported: Imported) -> Slots:
-    """As `read`, for training that continues.
-
-    Raises:
-        UsageError: there are no slots, or nothing says how the training made its updates.
-        DataError: our optimizer would make other updates from the slots.
-    """
-    t2t_training.check_continued(imported.hparams)
-    found = read(imported)
-    if found is None:
-        raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
-    t2t_training.check_said(imported.hparams)
-    return found
-
-
-def read(imported: Imported) -> Slots | None:
-    """Reads the slots of an imported checkpoint; None if it has none, which may be so for averaged checkpoints.
+def read(imported: Imported) -> Slots:
+    """Reads the slots of an imported checkpoint, with which training continues.
 
     Adafactor keeps rows and columns of each shard of an embedding. Those of the whole table follow exactly: rows are
     concatenated, and columns averaged.
 
     Raises:
-        UsageError: the weights are the mean of several checkpoints.
-        DataError: the slots are of another optimizer, incomplete, or cannot be expressed here.
+        UsageError: there are no slots, they are of several checkpoints, or nothing says how their training made its
+            updates.
+        DataError: the slots are of another optimizer, incomplete, or our optimizer would make other updates from them.
     """
+    t2t_training.check_resumable(imported.hparams)
     if len(imported.checkpoints) > 1:
         raise UsageError(
             "--with_optimizer: training continues from one checkpoint, and the weights are the mean of several. Name "
             "one, or leave the flag out."
         )
     if not imported.variables.slots:
-        return None
+        raise UsageError("--with_optimizer: the checkpoint has no slots of an optimizer. Leave the flag out.")
     if imported.description.attention_biases:
         raise DataError(
             "The slots of a checkpoint of tensor2tensor 1.2.9 or before cannot be taken over, as its attention has "
-            "more biases than ours. The weights alone can."
+            f"more biases than ours. {_ALONE}"
         )
     checkpoints = Tf1Checkpoints(imported.checkpoints)
     optimizer = _optimizer(imported.variables.slots)
@@ -100,11 +84,11 @@ def read(imported: Imported) -> Slots | None:
         return checkpoints.mean(there[full])
 
     shapes = {name: checkpoints.shapes[full] for name, full in variables.items()}
-    tables = embeddings(shapes).tables
+    tables = find_tables(shapes).tables
     if len({table.shards for table in tables.values()}) < len(tables):  # shared_embedding
         raise DataError(
             "tensor2tensor's slots of a model whose source and target share a table, but not with the softmax, cannot "
-            "be taken over, as each has its own here. The weights alone can; leave --with_optimizer out."
+            f"be taken over, as each has its own here. {_ALONE}"
         )
     found: dict[str, dict[str, Any]] = {}
     for path, table in tables.items():
@@ -113,7 +97,7 @@ def read(imported: Imported) -> Slots | None:
     for name in shapes:
         if where := place(name):
             ends = _ENDS[optimizer][len(shapes[name]) < 2]
-            found[where.path] = _changed({ours: slot(name, end) for ours, end in ends.items()}, where, imported)
+            found[where.path] = _change({ours: slot(name, end) for ours, end in ends.items()}, where, imported)
     step = [name for name in imported.variables.counters if name.endswith("global_step")]
     if not step:
         raise DataError(
@@ -122,22 +106,20 @@ def read(imported: Imported) -> Slots | None:
     number = checkpoints.mean(step[0])
     if number.size != 1 or not 0 <= number.item() <= LAST_STEP:
         raise DataError(f"The checkpoint's {step[0]} is no number of updates.")
+    t2t_training.check_known(imported.hparams)
     return Slots(optimizer, int(number.item()), found)
 
 
 def _optimizer(slots: Sequence[str]) -> str:
-    for end, name, why in _NOT_TAKEN:
+    for end, why in _NOT_TAKEN.items():
         if any(slot.endswith(end) for slot in slots):
-            raise DataError(
-                f"The slots of {name} cannot be taken over: {why}. The weights alone can; leave --with_optimizer out."
-            )
+            raise DataError(f"The slots of {why}. {_ALONE}")
     for name, (of_matrices, _) in _ENDS.items():
         if any(slot.endswith(tuple(f"/{end}" for end in of_matrices.values())) for slot in slots):
             return name
     ends = sorted({slot.rpartition("/")[2] for slot in slots})
     raise DataError(
-        f"The checkpoint's optimizer is neither adam nor Adafactor: its slots are named {shown(ends)}. The weights "
-        "alone can be taken over; leave --with_optimizer out."
+        f"The checkpoint's optimizer is neither adam nor Adafactor: its slots are named {join_names(ends)}. {_ALONE}"
     )
 
 
@@ -150,7 +132,7 @@ def _whole(shards: Sequence[Mapping[str, Any]], rows: Sequence[int]) -> dict[str
     return whole
 
 
-def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[str, Any]:
+def _change(slots: dict[str, Any], where: Place, imported: Imported) -> dict[str, Any]:
     """The slots, changed as `tensor2tensor.read` changes the weight."""
     described, space = imported.description, imported.target_space
     if where.change == "row" and space is not None:
@@ -162,12 +144,9 @@ def _changed(slots: dict[str, Any], where: Place, imported: Imported) -> dict[st
         return slots
     if "rows" in slots:
         what = "learned positions" if where.change == "zeros" else "attention_variables_3d"
-        raise DataError(
-            f"Adafactor's slots of a model with {what} cannot be expressed here. The weights alone can be taken over; "
-            "leave --with_optimizer out."
-        )
+        raise DataError(f"Adafactor's slots of a model with {what} cannot be expressed here. {_ALONE}")
     if where.change == "zeros":
-        return {name: with_zeros(array) for name, array in slots.items()}
+        return {name: append_zeros(array) for name, array in slots.items()}
     # A weight multiplied by c has gradients divided by c.
     scale = math.sqrt(described.d_k) if where.change == "scaled heads" else 1.0
     shape = (-1, described.d_model) if where.path.endswith("/output") else (described.d_model, -1)

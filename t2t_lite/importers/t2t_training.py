@@ -51,7 +51,7 @@ def recipe(hparams: Mapping[str, Any]) -> dict[str, Any]:
     schedule.
     """
     found = {ours: hparams[name] for name, ours in FIELDS.items() if name in hparams}
-    if _adafactor(hparams):
+    if _is_adafactor(hparams):
         found = {name: value for name, value in found.items() if not name.startswith("adam_")}
         found["optimizer"] = "adafactor"
     found.pop("warmup_steps", 0)
@@ -65,7 +65,7 @@ def schedule(hparams: Mapping[str, Any]) -> dict[str, Any] | None:
         DataError: one of them is not a number.
     """
     warmup = _number(hparams, _WARMUP, 0)
-    if not warmup or _unsaid_of_schedule(hparams):
+    if not warmup or _unknown_of_schedule(hparams):
         return None
     constant = _number(hparams, _CONSTANT, 1.0)
     factors = _factors(hparams)
@@ -91,14 +91,14 @@ def _number(hparams: Mapping[str, Any], name: str, default: float) -> Any:
     return found
 
 
-def check_continued(hparams: Mapping[str, Any]) -> None:
+def check_resumable(hparams: Mapping[str, Any]) -> None:
     """Raises DataError, naming them all, if hparams make other updates from the same slots than our optimizer."""
     wrong = [
         f"{name}={hparams[name]} (only {values[0]})"
         for name, values in SLOTS_NEED.items()
-        if name in hparams and hparams[name] not in values and (_adafactor(hparams) or "adafactor" not in name)
+        if name in hparams and hparams[name] not in values and (_is_adafactor(hparams) or "adafactor" not in name)
     ]
-    if (name := _schedule_name(hparams)) and not _unsaid_of_schedule(hparams) and schedule(hparams) is None:
+    if (name := _schedule_name(hparams)) and not _unknown_of_schedule(hparams) and schedule(hparams) is None:
         wrong.append(f"learning_rate_schedule={name}")
     if wrong:
         raise DataError(
@@ -107,35 +107,35 @@ def check_continued(hparams: Mapping[str, Any]) -> None:
         )
 
 
-def said(hparams: Mapping[str, Any]) -> str | None:
+def describe_schedule(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says if the recipe does not have tensor2tensor's schedule."""
     if schedule(hparams) is not None:
         return None
-    there, unsaid = _schedule_name(hparams), _unsaid_of_schedule(hparams)
+    there, unsaid = _schedule_name(hparams), _unknown_of_schedule(hparams)
     why = f"tensor2tensor's, {there}, has no counterpart"
     if unsaid:
         why = "nothing says tensor2tensor's" + (f" {' and '.join(unsaid)}" if there else "")
     return f"the paper's ({why}; only continued training has it)"
 
 
-def optimizer_said(hparams: Mapping[str, Any]) -> str | None:
+def describe_optimizer(hparams: Mapping[str, Any]) -> str | None:
     """Returns what the report of an import says if the recipe does not have tensor2tensor's optimizer."""
     if _optimizer(hparams) in (*_ADAMS, "adafactor"):
         return None
     return f"adam (tensor2tensor's, {hparams['optimizer']}, is not taken over; only continued training has it)"
 
 
-def assumed(hparams: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
+def find_assumed(hparams: Mapping[str, Any], recipe: Mapping[str, Any]) -> dict[str, Any]:
     """Returns hparams of a training, but for the schedule, that nothing says, with the values that the recipe has."""
     names = {**FIELDS, "optimizer": "optimizer"}
-    left_out = (_WARMUP, *_ADAM) if _adafactor(hparams) else (_WARMUP,)
+    left_out = (_WARMUP, *_ADAM) if _is_adafactor(hparams) else (_WARMUP,)
     return {there: recipe[ours] for there, ours in names.items() if there not in (*hparams, *left_out)}
 
 
-def check_said(hparams: Mapping[str, Any]) -> None:
+def check_known(hparams: Mapping[str, Any]) -> None:
     """Raises UsageError, naming them all, if nothing says hparams without which updates cannot continue as before."""
-    needed = ("optimizer", *(() if _adafactor(hparams) else _ADAM))
-    if unsaid := [*(name for name in needed if name not in hparams), *_unsaid_of_schedule(hparams)]:
+    needed = ("optimizer", *(() if _is_adafactor(hparams) else _ADAM))
+    if unsaid := [*(name for name in needed if name not in hparams), *_unknown_of_schedule(hparams)]:
         raise UsageError(
             "--with_optimizer: this training of tensor2tensor would not continue as it was, as nothing says its "
             f"{', '.join(unsaid)}. Copy its hparams.json beside the checkpoint, or give --hparams_set=NAME, or "
@@ -143,7 +143,7 @@ def check_said(hparams: Mapping[str, Any]) -> None:
         )
 
 
-def _unsaid_of_schedule(hparams: Mapping[str, Any]) -> list[str]:
+def _unknown_of_schedule(hparams: Mapping[str, Any]) -> list[str]:
     """The hparams that the schedule needs and that nothing says; [] if it has no counterpart here."""
     if not _schedule_name(hparams):
         return ["learning_rate_schedule", *(name for name in (_WARMUP, _CONSTANT) if name not in hparams)]
@@ -167,5 +167,5 @@ def _optimizer(hparams: Mapping[str, Any]) -> str:
     return str(hparams.get("optimizer", "adam")).lower()
 
 
-def _adafactor(hparams: Mapping[str, Any]) -> bool:
+def _is_adafactor(hparams: Mapping[str, Any]) -> bool:
     return _optimizer(hparams) == "adafactor"

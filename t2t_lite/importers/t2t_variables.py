@@ -28,7 +28,7 @@ from t2t_lite.errors import DataError
 
 _BODY = re.compile(r"((?:.*/)?body/)(encoder|decoder)/layer_0/")  # greedy: the last "body"
 _MODALITY = re.compile(r"(?:.*/)?(symbol_modality_\d+_\d+/.+)")
-_SLOT = re.compile(r"(.+?)(?:/(?:Adam(?:_[12])?|Adafactor(?:_1)?|Momentum|vr|vc|v|m)|_slot_(?:vr|vc|v|m))")
+_SLOT = re.compile(r"(?:/(?:Adam(?:_[12])?|Adafactor(?:_1)?|Momentum|vr|vc|v|m)|_slot_(?:vr|vc|v|m))$")
 _COUNTER = re.compile(
     r"losses_avg/.*|train_stats/.*|"
     r"(?:.*/)?(?:global_step|iter|beta[12]_power|(?:current_)?loss_scale|(?:good|bad)_steps)"
@@ -55,7 +55,7 @@ def is_tensor2tensor(names: Iterable[str]) -> bool:
     return any(_BODY.match(name) for name in names)
 
 
-def sorted_out(names: Iterable[str]) -> Variables:
+def sort_variables(names: Iterable[str]) -> Variables:
     """Puts each name of a checkpoint in the field where it belongs.
 
     Raises:
@@ -63,20 +63,18 @@ def sorted_out(names: Iterable[str]) -> Variables:
             fits no field.
     """
     names = set(names)
-    slots = {name for name in names if name.startswith(_OPTIMIZER) or _slot_of(name) in names}
+    slots = {name for name in names if name.startswith(_OPTIMIZER) or name != _SLOT.sub("", name) in names}
     counters = {name for name in names - slots if _COUNTER.fullmatch(name)}
     rest = names - slots - counters
     prefix = _prefix(rest)
-    weights, unknown = {}, []
+    weights = {}
     for name in sorted(rest):
         if name.startswith(prefix):
             weights["body/" + name.removeprefix(prefix)] = name
-        elif (modality := _MODALITY.fullmatch(name)) and modality[1] not in weights:
-            weights[modality[1]] = name
-        else:
-            unknown.append(name)
-    if unknown:
-        raise DataError(f"The checkpoint holds variables that are no part of a Transformer: {shown(unknown)}.")
+        elif modality := _MODALITY.fullmatch(name):
+            weights.setdefault(modality[1], name)
+    if unknown := sorted(rest - set(weights.values())):
+        raise DataError(f"The checkpoint holds variables that are no part of a Transformer: {join_names(unknown)}.")
     return Variables(weights, tuple(sorted(slots)), tuple(sorted(counters)))
 
 
@@ -88,7 +86,7 @@ def _prefix(names: set[str]) -> str:
     if not prefixes:
         raise DataError(
             "This is no checkpoint of tensor2tensor's Transformer: it has no variable ...body/encoder/layer_0/...; "
-            f"it holds {shown(sorted(names))}."
+            f"it holds {join_names(sorted(names))}."
         )
     if len(prefixes) > 1:
         raise DataError(f"The checkpoint holds several models, under {', '.join(sorted(prefixes))}.")
@@ -100,12 +98,7 @@ def _prefix(names: set[str]) -> str:
     return prefixes.pop()
 
 
-def _slot_of(name: str) -> str | None:
-    match = _SLOT.fullmatch(name)
-    return match[1] if match else None
-
-
-def shown(names: Iterable[str]) -> str:
+def join_names(names: Iterable[str]) -> str:
     """The first few names, for a message."""
     names = list(names)
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "") if names else "nothing"
@@ -118,7 +111,7 @@ _ATTENTION = re.compile(r"(.+/multihead_attention)/(qkv|q|kv|output)_transform_s
 _FEED_FORWARD = re.compile(r"(.+/ffn)/conv_hidden_relu/(conv[12])_single/(kernel|bias)")
 
 
-def modern(shapes: Shapes, mean: Mean) -> tuple[dict[str, tuple[int, ...]], Mean]:
+def modernize(shapes: Shapes, mean: Mean) -> tuple[dict[str, tuple[int, ...]], Mean]:
     """Returns the shapes by name, and the function that reads a weight, both with the names of later releases.
 
     Args:
@@ -184,6 +177,20 @@ def _attention(start: str, shapes: Shapes, mean: Mean) -> dict[str, tuple[tuple[
     }
 
 
+# The tables there -> weight here -> the table that goes there.
+_ROLES = {
+    frozenset({"shared"}): {"target_embedding": "shared"},
+    frozenset({"shared", "softmax"}): {
+        "target_embedding": "shared",
+        "source_embedding": "shared",
+        "softmax": "softmax",
+    },
+    frozenset({"input_emb", "target_emb", "softmax"}): {
+        "target_embedding": "target_emb",
+        "source_embedding": "input_emb",
+        "softmax": "softmax",
+    },
+}
 _SHARD = re.compile(r"symbol_modality_(\d+)_(\d+)/(shared|input_emb|target_emb|softmax)/weights_(\d+)")
 
 
@@ -213,7 +220,7 @@ class Embeddings:
     tied: bool
 
 
-def embeddings(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
+def find_tables(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
     """Finds the tables among the weights of a model.
 
     Args:
@@ -231,7 +238,12 @@ def embeddings(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
                 raise DataError(f"The checkpoint has two tables {part!r}, of {sizes[part]} and {(rows, width)}.")
             found.setdefault(part, {})[shard] = name
     tables = {part: _table(part, sizes[part], shards, shapes) for part, shards in found.items()}
-    roles = _roles(set(tables))
+    roles = _ROLES.get(frozenset(tables))
+    if roles is None:
+        raise DataError(
+            f"The checkpoint has the embeddings {', '.join(sorted(tables)) or 'none'}; a model of text to text has "
+            "shared, or shared and softmax, or input_emb, target_emb and softmax."
+        )
     by_path = {f"transformer/{role}/table": tables[part] for role, part in roles.items()}
     target = by_path["transformer/target_embedding/table"]
     source = by_path.get("transformer/source_embedding/table", target)
@@ -242,40 +254,16 @@ def embeddings(shapes: Mapping[str, tuple[int, ...]]) -> Embeddings:
     return Embeddings(by_path, source.rows, target.rows, target.d_model, shared, tied)
 
 
-def _roles(parts: set[str]) -> dict[str, str]:
-    """Weight here -> the table of tensor2tensor that goes there."""
-    roles = {
-        frozenset({"shared"}): {"target_embedding": "shared"},
-        frozenset({"shared", "softmax"}): {
-            "target_embedding": "shared",
-            "source_embedding": "shared",
-            "softmax": "softmax",
-        },
-        frozenset({"input_emb", "target_emb", "softmax"}): {
-            "target_embedding": "target_emb",
-            "source_embedding": "input_emb",
-            "softmax": "softmax",
-        },
-    }
-    if frozenset(parts) not in roles:
-        raise DataError(
-            f"The checkpoint has the embeddings {', '.join(sorted(parts)) or 'none'}; a model of text to text has "
-            "shared, or shared and softmax, or input_emb, target_emb and softmax."
-        )
-    return roles[frozenset(parts)]
-
-
 def _table(part: str, size: tuple[int, int], shards: dict[int, str], shapes: Mapping[str, tuple[int, ...]]) -> Table:
     names = tuple(shards[i] for i in sorted(shards))  # by number: weights_10 comes after weights_2
     there = [shapes[name] for name in names]
-    if sorted(shards) != list(range(len(shards))) or sum(shape[0] for shape in there) != size[0]:
+    rows = sum(shape[0] for shape in there)
+    if sorted(shards) != list(range(len(shards))) or rows != size[0] or any(shape[1:] != size[1:] for shape in there):
         raise DataError(
-            f"The table {part!r} of the checkpoint has {sum(shape[0] for shape in there)} rows in the shards "
-            f"{sorted(shards)}; its name says {size[0]} rows."
+            f"The table {part!r} of the checkpoint has {rows} rows in the shards {sorted(shards)}, of shapes {there}; "
+            f"its name says {size[0]} rows of {size[1]}."
         )
-    if any(shape[1:] != size[1:] for shape in there):
-        raise DataError(f"The table {part!r} of the checkpoint has shards of shapes {there}; its name says {size[1]}.")
-    return Table(size[0], size[1], names)
+    return Table(*size, names)
 
 
 _NORM = r"layer_(?:prepostprocess|preprocess|postprocess)/layer_norm/layer_norm_"
@@ -297,7 +285,7 @@ _IN_SUBLAYER = {
     "multihead_attention/k/kernel": ("{0}/key", ""),
     "multihead_attention/v/kernel": ("{0}/value", ""),
     "multihead_attention/output_transform/kernel": ("{0}/output", ""),
-    # of 2017; see `modern`
+    # of 2017; see `modernize`
     "multihead_attention/q/bias": ("{0}/query_bias", ""),
     "multihead_attention/output_transform/bias": ("{0}/output_bias", ""),
     # attention_variables_3d: heads are an axis, and tensor2tensor does not divide the queries by sqrt(d_k).
@@ -362,6 +350,6 @@ def place(name: str) -> Place | None:
     return None
 
 
-def with_zeros(table: Any) -> Any:
+def append_zeros(table: Any) -> Any:
     """Returns a float32 table of learned positions with a row of zeros at its end."""
     return np.pad(table, ((0, 1), (0, 0)))

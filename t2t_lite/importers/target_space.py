@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers.t2t_variables import Variables, shown
+from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 KERNEL = "body/target_space_embedding/kernel"
@@ -43,7 +43,7 @@ def choose(checkpoints: Tf1Checkpoints, variables: Variables, given: int | None)
     if given is not None and not 0 <= given < rows:
         raise UsageError(f"target_space_id={given}: the model has the rows 0 to {rows - 1}.")
     moved = _move(checkpoints, variables)
-    trained = f"training moved {shown([f'row {row}' for row in moved])}" if moved else ""
+    trained = f"training moved {join_names([f'row {row}' for row in moved])}" if moved else ""
     if given is not None:
         return TargetSpace(given, f"given{'' if not moved or moved == [given] else f', though {trained}'}")
     if len(moved) == rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,19 +14,19 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.importers import t2t_hparams, t2t_precision, target_space, tf1_checkpoint
-from t2t_lite.importers.imported import Description, Imported, Weights, check, check_ranks
+from t2t_lite.importers.imported import Description, Imported, Weights, check_ranks
 from t2t_lite.importers.t2t_description import describe
 from t2t_lite.importers.t2t_variables import (
     Embeddings,
     Mean,
     Place,
     Table,
-    embeddings,
-    modern,
+    append_zeros,
+    find_tables,
+    join_names,
+    modernize,
     place,
-    shown,
-    sorted_out,
-    with_zeros,
+    sort_variables,
 )
 from t2t_lite.importers.target_space import TargetSpace
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
@@ -51,44 +52,31 @@ def read(
         UsageError, DataError: something is missing, damaged, or cannot be expressed here.
     """
     prefixes = [prefix for path in paths for prefix in tf1_checkpoint.find(path, average)]
-    folder = Path(prefixes[-1]).parent
-    beside = t2t_hparams.read(folder)
-    t2t_hparams.check_given(folder, beside, hparams_set, hparams)
-    said = {**beside, **t2t_hparams.given(hparams_set, hparams)}
-    named = t2t_hparams.set_of(folder, hparams_set)
-    of_set = t2t_hparams.training(named)
-    known = {**of_set, **said}
-    checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known))
-    variables = sorted_out(checkpoints.shapes)
+    known = t2t_hparams.read(Path(prefixes[-1]).parent, hparams_set, hparams)
+    checkpoints = Tf1Checkpoints(prefixes, t2t_precision.decoder(known.hparams))
+    variables = sort_variables(checkpoints.shapes)
     written = {name: checkpoints.shapes[full] for name, full in variables.weights.items()}
     check_ranks(
-        {name: shape for name, shape in written.items() if place(name) or "_single/" in name or "/weights_" in name}
+        {name: shape for name, shape in written.items() if place(name) or re.search("_single/|/weights_", name)}
     )
-    shapes, mean = modern(written, lambda name: checkpoints.mean(variables.weights[name]))
-    tables = embeddings(shapes)
-    description = describe(shapes, tables, known)
+    shapes, mean = modernize(written, lambda name: checkpoints.mean(variables.weights[name]))
+    tables = find_tables(shapes)
+    description = describe(shapes, tables, known.hparams)
     space = target_space.choose(checkpoints, variables, target_space_id)
-    places = _places(shapes, tables)
     readers = {path: functools.partial(_table, mean, table) for path, table in tables.tables.items()}
-    for name, where in places.items():
-        readers[where.path] = functools.partial(_changed, mean, name, where, description, space)
-    weights = Weights(readers)
-    # Each weight is read here, and again for the model: so damage shows early, and memory holds one weight at a time.
-    found = {path: array.shape for path, array in weights.items()}
-    check({path: shape for path, shape in found.items() if path not in tables.tables}, description)
-    assumed = t2t_hparams.assumed(folder, hparams_set, known)
-    file = t2t_hparams.find(folder)
+    for name, where in _places(shapes, tables).items():
+        readers[where.path] = functools.partial(_change, mean, name, where, description, space)
     return Imported(
         "tensor2tensor",
-        weights,
+        Weights(readers),
         description,
         space,
         variables,
-        known,
+        known.hparams,
         tuple(prefixes),
-        assumed=assumed,
-        settings_file=str(file) if file else None,
-        training_set=named if set(of_set) - set(said) else None,
+        assumed=known.assumed,
+        settings_file=known.file,
+        training_set=known.training_set,
     )
 
 
@@ -98,8 +86,8 @@ def _places(shapes: Mapping[str, tuple[int, ...]], tables: Embeddings) -> dict[s
     found = {name: where for name in shapes if (where := place(name))}
     if unknown := sorted(set(shapes) - used - set(found)):
         raise DataError(
-            f"The checkpoint holds variables that nothing here is like: {shown(unknown)}. It is of another model than "
-            "tensor2tensor's Transformer, or uses an option of it that is not known here."
+            f"The checkpoint holds variables that nothing here is like: {join_names(unknown)}. It is of another model "
+            "than tensor2tensor's Transformer, or uses an option of it that is not known here."
         )
     by_path: dict[str, str] = {}
     for name, where in found.items():
@@ -113,12 +101,12 @@ def _table(mean: Mean, table: Table) -> Any:
     return np.concatenate([mean(name) for name in table.shards])
 
 
-def _changed(mean: Mean, name: str, where: Place, description: Description, space: TargetSpace | None) -> Any:
+def _change(mean: Mean, name: str, where: Place, description: Description, space: TargetSpace | None) -> Any:
     array = mean(name)
     if where.change == "row" and space is not None:
         return array[space.row]
     if where.change == "zeros":
-        return with_zeros(array)
+        return append_zeros(array)
     if where.change == "scaled heads":
         array = array * np.float32(math.sqrt(description.d_k))
     if where.change.endswith("heads"):

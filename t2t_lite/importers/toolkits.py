@@ -11,7 +11,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import opennmt, tensor2tensor, tf1_checkpoint
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.opennmt import is_opennmt
-from t2t_lite.importers.t2t_variables import is_tensor2tensor, shown
+from t2t_lite.importers.t2t_variables import is_tensor2tensor, join_names
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.importers.vocabularies import SPECIAL, ImportedVocabulary, OpenNmtVocabulary
 from t2t_lite.text import sentencepiece_model
@@ -38,19 +38,16 @@ def fit_t2t(
             f"The model has {rows[0]:,} pieces on the source side and {rows[1]:,} on the target side: a vocabulary for "
             f"each. Give --vocabulary=FILE and --target_vocabulary=FILE. (The one that is given has {source.size:,}.)"
         )
-    padded = [_padded(*side, divisor) for side in zip(("source", "target"), (source, target), rows, strict=True)]
-    return padded[0], (padded[0] if source is target else padded[1])
-
-
-def _padded(side: str, vocabulary: ImportedVocabulary, rows: int, divisor: int) -> ImportedVocabulary:
-    if -(-vocabulary.size // divisor) * divisor != rows:
-        rounded = f", rounded up to a multiple of vocab_divisor={divisor}," if divisor > 1 else ""
-        raise UsageError(
-            f"The vocabulary of the {side} has {vocabulary.size:,} pieces{rounded} and the model's {side} embedding "
-            f"{rows:,} rows: it is the vocabulary of another model. That of this one is the file that lay in its "
-            "--data_dir, vocab.PROBLEM.SIZE[.subwords]; the number in its name is not its size."
-        )
-    return vocabulary if vocabulary.size == rows else vocabulary.padded(rows)
+    for name, vocabulary, wanted in zip(("source", "target"), (source, target), rows, strict=True):
+        if -(-vocabulary.size // divisor) * divisor != wanted:
+            rounded = f", rounded up to a multiple of vocab_divisor={divisor}," if divisor > 1 else ""
+            raise UsageError(
+                f"The vocabulary of the {name} has {vocabulary.size:,} pieces{rounded} and the model's {name} "
+                f"embedding {wanted:,} rows: it is the vocabulary of another model. That of this one is the file that "
+                "lay in its --data_dir, vocab.PROBLEM.SIZE[.subwords]; the number in its name is not its size."
+            )
+    first = source.pad(rows[0])
+    return first, first if source is target else target.pad(rows[1])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +137,15 @@ def read(
     ours = is_opennmt(names)
     of_opennmt = [vocabulary for vocabulary in vocabularies if isinstance(vocabulary, OpenNmtVocabulary)]
     if not ours and not is_tensor2tensor(names):
-        raise _of_neither(prefix, names, bool(of_opennmt))
+        upgrade = (
+            " If OpenNMT-tf 1 trained it: release 2 upgrades the checkpoint of a Transformer as it loads it; import "
+            "what it then saves."
+        )
+        raise DataError(
+            f"{prefix} is no checkpoint of tensor2tensor's Transformer, which has ...body/encoder/layer_0/..., nor of "
+            f"OpenNMT-tf 2, which has model/.../.ATTRIBUTES/VARIABLE_VALUE; it holds {join_names(sorted(names))}."
+            f"{upgrade if of_opennmt else ''}"
+        )
     toolkit = "OpenNMT-tf" if ours else "tensor2tensor"
     if ours and with_optimizer:
         raise UsageError(
@@ -163,19 +168,6 @@ def read(
     sides = [side(*pair) for pair in zip(of_opennmt, models, strict=True)]
     one = _same(sides[0].vocabulary, sides[-1].vocabulary)
     return fit_opennmt(imported, sides[0], sides[0 if one else -1])
-
-
-def _of_neither(prefix: str, names: set[str], with_vocabulary: bool) -> DataError:
-    """The error for a checkpoint of neither toolkit; `with_vocabulary`: one of OpenNMT-tf was given."""
-    upgrade = (
-        " If OpenNMT-tf 1 trained it: release 2 upgrades the checkpoint of a Transformer as it loads it; import what "
-        "it then saves."
-    )
-    return DataError(
-        f"{prefix} is no checkpoint of tensor2tensor's Transformer, which has ...body/encoder/layer_0/..., nor of "
-        f"OpenNMT-tf 2, which has model/.../.ATTRIBUTES/VARIABLE_VALUE; it holds {shown(sorted(names))}."
-        f"{upgrade if with_vocabulary else ''}"
-    )
 
 
 def _same(source: AnyVocabulary, target: AnyVocabulary) -> bool:

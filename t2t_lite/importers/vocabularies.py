@@ -7,6 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
@@ -47,7 +48,7 @@ class ImportedVocabulary(AnyVocabulary):
     So `text_of` may write PAD and EOS as their names.
     """
 
-    def padded(self, size: int) -> ImportedVocabulary:
+    def pad(self, size: int) -> ImportedVocabulary:
         """Returns the vocabulary with ids added at its end, so that it has `size` ids.
 
         A model made with vocab_divisor has more ids than pieces; the added ids are decoded as in tensor2tensor.
@@ -55,7 +56,13 @@ class ImportedVocabulary(AnyVocabulary):
         Raises:
             DataError: this kind of vocabulary has a fixed size.
         """
-        raise DataError(f"This vocabulary has {self.size:,} ids always, and the model {size:,}.")
+        if size > self.size:
+            raise DataError(f"This vocabulary has {self.size:,} ids always, and the model {size:,}.")
+        return self
+
+    def _append(self, lines: bytes) -> Self:
+        """Returns the vocabulary with lines added to its file; itself if there are none."""
+        return type(self)(self.data.removesuffix(b"\n") + b"\n" + lines) if lines else self
 
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it: stripped, as t2t-datagen and t2t-decoder do."""
@@ -84,7 +91,7 @@ def shown_token(token: str) -> tuple[str, bool]:
     return token.removesuffix(_CONTINUED) or token, not token.endswith(_CONTINUED)
 
 
-def lines_of(data: bytes, what: str) -> list[str]:
+def split_lines(data: bytes, what: str) -> list[str]:
     """The lines of a vocabulary file, cut at newlines only: pieces may hold U+0085 and U+2028.
 
     Args:
@@ -135,7 +142,7 @@ class SubwordVocabulary(ImportedVocabulary):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._pieces = [_unquote(line) for line in lines_of(data, _T2T_SUBWORDS)]
+        self._pieces = [_unquote(line) for line in split_lines(data, _T2T_SUBWORDS)]
         check_first(self._pieces, _T2T_SUBWORDS)
         self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal pieces the last one counts
         self.alphabet = ESCAPES.union(*self._pieces)
@@ -152,10 +159,9 @@ class SubwordVocabulary(ImportedVocabulary):
     def size(self) -> int:
         return len(self._pieces)
 
-    def padded(self, size: int) -> SubwordVocabulary:
-        """As `ImportedVocabulary.padded`, with empty pieces."""
-        data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
-        return SubwordVocabulary(data + b"''\n" * (size - self.size)) if size > self.size else self
+    def pad(self, size: int) -> SubwordVocabulary:
+        """As `ImportedVocabulary.pad`, with empty pieces."""
+        return self._append(b"''\n" * (size - self.size))
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text as it is, without EOS; "" has none."""
@@ -244,7 +250,7 @@ class TokenVocabulary(ImportedVocabulary):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._tokens = [line.strip() for line in lines_of(data, _T2T_TOKENS)]
+        self._tokens = [line.strip() for line in split_lines(data, _T2T_TOKENS)]
         check_first(self._tokens, _T2T_TOKENS)
         self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal tokens the last one counts
         there = [token for token in UNKNOWN_TOKENS if token in self.ids]
@@ -270,10 +276,9 @@ class TokenVocabulary(ImportedVocabulary):
     def size(self) -> int:
         return len(self._tokens)
 
-    def padded(self, size: int) -> TokenVocabulary:
-        """As `ImportedVocabulary.padded`; the added tokens are "ID_7" and so on."""
-        data = self.data if self.data.endswith(b"\n") else self.data + b"\n"
-        return TokenVocabulary(data + b"".join(b"ID_%d\n" % i for i in range(self.size, size)))
+    def pad(self, size: int) -> TokenVocabulary:
+        """As `ImportedVocabulary.pad`; the added tokens are "ID_7" and so on."""
+        return self._append(b"".join(b"ID_%d\n" % i for i in range(self.size, size)))
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tokens separated by white space, without EOS."""
@@ -366,7 +371,7 @@ class OpenNmtVocabulary(ImportedVocabulary):
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self.tokens = [line.removesuffix("\r") for line in lines_of(data, _OPENNMT)]
+        self.tokens = [line.removesuffix("\r") for line in split_lines(data, _OPENNMT)]
         if tuple(self.tokens[: len(SPECIAL)]) != SPECIAL:
             raise DataError(
                 f"The file begins with {', '.join(map(repr, self.tokens[:3]))}; {_OPENNMT} begins with "

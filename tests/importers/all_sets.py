@@ -32,7 +32,7 @@ def outcome(folder: Path) -> str:
         difference = np.abs(logits - golden["logits"])[golden["target"] != 0].max()
     if difference <= CLOSE:
         return f"logits equal to {CLOSE:g}"
-    return f"logits differ by {difference:.2g}; precision: {t2t_precision.said(imported.hparams)}"
+    return f"logits differ by {difference:.2g}; precision: {t2t_precision.describe(imported.hparams)}"
 
 
 def main() -> None:

@@ -117,8 +117,8 @@ def test_each_variable_is_used_once(tmp_path: Path) -> None:
     assert (values["norm_epsilon"], values["length_penalty"], values["beam_size"]) == (1e-3, 0.0, 2)
     without = {name: array for name, array in found["variables"].items() if name != _KERNEL}
     save(tmp_path / "less", found, without)
-    with pytest.raises(DataError, match=r"not complete: nothing in it is transformer/encoder/layer_1/.*/kernel_1"):
-        opennmt.read([tmp_path / "less"], hparams=SETTINGS["shared"])
+    with pytest.raises(DataError, match="transformer/encoder/layer_1/.*/kernel_1 has shape none in it"):
+        t2t_model.build(opennmt.read([tmp_path / "less"], hparams=SETTINGS["shared"]))
     for name, said in (
         (_KERNEL.replace("inner", "gate"), "encoder/layers/1/ffn/layer/gate/kernel, which nothing here is like"),
         ("other/kernel", "no part of an OpenNMT-tf model: other/kernel"),
@@ -169,11 +169,11 @@ def test_recipes_are_those_of_the_catalog() -> None:
         "ScalingNmtEnDe": (0.3, 0.1, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
         "ScalingNmtEnFr": (0.1, 0, 0, 0.98, 1e-8, "inverse_sqrt", 4000),
     }
-    found = {name: opennmt_settings.usual(opennmt_settings.read(name, None)) for name in wanted}
+    found = {name: opennmt_settings.complete(opennmt_settings.read(name, None)) for name in wanted}
     assert {name: tuple(map(recipe.get, names)) for name, recipe in found.items()} == wanted
     assert [found[name].get("learning_rate") for name in wanted] == [None, 0.001, 0.0007]
     given = opennmt_settings.read("TransformerBase", "dropout=0.2")
-    assert opennmt_settings.usual(given)["dropout"] == 0.2
+    assert opennmt_settings.complete(given)["dropout"] == 0.2
 
 
 @pytest.mark.parametrize(("name", "given"), [("relative", "TransformerBase"), ("shared", "TransformerBaseRelative")])

@@ -54,7 +54,7 @@ def test_two_vocabularies_of_one_size_have_a_table_each(tmp_path: Path) -> None:
     assert names == ["vocabulary.source.subwords", "vocabulary.target.subwords"]
     said = [dict(import_report.lines(what, 1))["model"].partition("norm, ")[2] for what in found.values()]
     assert said == ["one table for source, target and softmax; 1 parameters", "a table for each side; 1 parameters"]
-    slots = t2t_slots.needed(imported)
+    slots = t2t_slots.read(imported)
     with pytest.raises(DataError, match="slots of one table for source and target, and each of the two vocabularies"):
         run_folder.write(tmp_path / "more", dataclasses.replace(found["two"], slots=slots))
     assert not (tmp_path / "more").exists()

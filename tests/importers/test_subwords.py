@@ -136,13 +136,13 @@ def test_of_equal_pieces_the_last_one_counts() -> None:
 
 
 def test_padded_with_ids_that_are_no_text(vocabulary: SubwordVocabulary, tmp_path: Path) -> None:
-    padded = vocabulary.padded(vocabulary.size + 5)
+    padded = vocabulary.pad(vocabulary.size + 5)
     padded.save(tmp_path / "vocabulary.subwords")
     padded = SubwordVocabulary.load(tmp_path / "vocabulary.subwords")
     assert padded.size == vocabulary.size + 5
     assert padded.text_of([vocabulary.size + 4, *vocabulary.encode("the cat")]) == "the cat"
     assert [padded.encode(text) for text in HARD] == [vocabulary.encode(text) for text in HARD]
-    assert vocabulary.padded(vocabulary.size) is vocabulary
+    assert vocabulary.pad(vocabulary.size) is vocabulary
 
 
 def test_saved_and_loaded(vocabulary: SubwordVocabulary, tmp_path: Path) -> None:

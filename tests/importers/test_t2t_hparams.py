@@ -126,10 +126,10 @@ def test_a_training_that_nothing_says_cannot_go_on(tmp_path: Path) -> None:
     )
     said = r"nothing says its optimizer_adam_beta2, learning_rate_schedule, learning_rate_constant\. Copy its hparams\."
     with pytest.raises(UsageError, match=rf"{said}.*--hparams=optimizer_adam_beta2=VALUE,.*constant=VALUE\.$"):
-        t2t_slots.needed(tensor2tensor.read([prefix], hparams=given))
+        t2t_slots.read(tensor2tensor.read([prefix], hparams=given))
     given += ",optimizer_adam_beta2=0.98,learning_rate_schedule=rsqrt_decay"
     for settings in ({"hparams": given}, {"hparams_set": "transformer_base", "hparams": "num_heads=2"}):
-        assert t2t_slots.needed(tensor2tensor.read([prefix], **settings)).optimizer == "adam"
+        assert t2t_slots.read(tensor2tensor.read([prefix], **settings)).optimizer == "adam"
 
 
 @pytest.mark.parametrize("name", ["Momentum", "sgd", "multistep_adam"])
@@ -193,7 +193,7 @@ def test_schedules_as_products_of_factors(schedule: str, rate: Any) -> None:
     ours = make_schedule(recipe, 64)
     for step in (1, 40, 80, 81, 2000):
         assert math.isclose(ours(step), rate(step), rel_tol=1e-6), step
-    assert t2t_training.said(hparams) is None
+    assert t2t_training.describe_schedule(hparams) is None
 
 
 @pytest.mark.parametrize("schedule", [{"learning_rate_schedule": "legacy"}, {}], ids=["legacy", "oldest"])
@@ -205,23 +205,25 @@ def test_the_factor_of_older_schedules(schedule: dict[str, str], optimizer: str,
     assert (found["warmup_steps"], found["learning_rate_factor"]) == (80, pytest.approx(factor))
     other = hparams | {"optimizer": optimizer, "learning_rate_decay_scheme": "sqrt"}
     with pytest.raises(DataError, match="learning_rate_schedule=legacy"):
-        t2t_training.check_continued(other)
-    assert str(t2t_training.said(other)).startswith("the paper's (tensor2tensor's, legacy, has no counterpart;")
+        t2t_training.check_resumable(other)
+    assert str(t2t_training.describe_schedule(other)).startswith(
+        "the paper's (tensor2tensor's, legacy, has no counterpart;"
+    )
 
 
 def test_schedules_and_optimizers_that_cannot_go_on() -> None:
     hparams = {"learning_rate_schedule": "constant*cosdecay", "learning_rate_warmup_steps": 80, "weight_decay": 1e-6}
     assert "schedule" not in t2t_training.recipe(hparams)
-    assert t2t_training.said(hparams) == (
+    assert t2t_training.describe_schedule(hparams) == (
         "the paper's (tensor2tensor's, constant*cosdecay, has no counterpart; only continued training has it)"
     )
-    assert str(t2t_training.said({})).startswith("the paper's (nothing says tensor2tensor's;")
+    assert str(t2t_training.describe_schedule({})).startswith("the paper's (nothing says tensor2tensor's;")
     of_adafactor = {"optimizer_adafactor_decay_type": "adam"}
     with pytest.raises(DataError, match=r"weight_decay=1e-06 \(only 0.0\); learning_rate_schedule=constant\*cosdecay"):
-        t2t_training.check_continued(hparams | of_adafactor)
+        t2t_training.check_resumable(hparams | of_adafactor)
     with pytest.raises(DataError, match=r"optimizer_adafactor_decay_type=adam \(only pow\)"):
-        t2t_training.check_continued({"optimizer": "Adafactor", **of_adafactor})
-    t2t_training.check_continued({"optimizer": "adam", "weight_decay": 0.0, **of_adafactor})
+        t2t_training.check_resumable({"optimizer": "Adafactor", **of_adafactor})
+    t2t_training.check_resumable({"optimizer": "adam", "weight_decay": 0.0, **of_adafactor})
 
 
 def _with_slots(folder: Path, *ends: str, moved: list[int], initial: float = 0.0) -> str:
@@ -258,7 +260,7 @@ def test_a_training_that_moved_all_target_spaces(tmp_path: Path) -> None:
 def test_adafactor_with_momentum_cannot_go_on(tmp_path: Path) -> None:
     imported = tensor2tensor.read([_with_slots(tmp_path, "Adafactor", "Adafactor_1", "Adafactor_2", moved=[5])])
     with pytest.raises(DataError, match=r"Adafactor with momentum \(optimizer_adafactor_beta1\) cannot be taken over"):
-        t2t_slots.needed(imported)
+        t2t_slots.read(imported)
 
 
 def test_the_record_has_what_was_assumed(tmp_path: Path) -> None:

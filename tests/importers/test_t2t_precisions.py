@@ -77,8 +77,8 @@ def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
     for name, there in (("bfloat16", "bfloat16"), ("float16", "float16"), ("automatic", "float16")):
         assert str(said(name)).startswith(f"float32; tensor2tensor computed in {there}, so that its outputs may differ")
     assert said("multistep") is said("long") is None
-    named = t2t_hparams.given("transformer_fairseq_fp16_activation_big", None)
-    assert t2t_precision.said(named) == said("float16")
+    named = t2t_hparams.parse("transformer_fairseq_fp16_activation_big", None)
+    assert t2t_precision.describe(named) == said("float16")
 
 
 @pytest.mark.parametrize("name", ["bfloat16_weights", "bfloat16", "float16", "automatic", "multistep"])
@@ -115,7 +115,7 @@ def test_how_bfloat16_is_meant_has_to_be_known(tmp_path: Path) -> None:
     _, prefix = _save(tmp_path, "bfloat16_weights")
     (tmp_path / "hparams.json").unlink()
     with pytest.raises(DataError, match="stores weights as bfloat16, and nothing beside it says how. Give --hparams="):
-        _read(prefix, hparams="num_heads=2")
+        t2t_model.build(_read(prefix, hparams="num_heads=2"))
     encoded, plain = (
         _read(prefix, hparams=f"num_heads=2,weight_dtype={kind}").weights["transformer/target_embedding/table"]
         for kind in ("bfloat16", "float32")
@@ -126,9 +126,9 @@ def test_how_bfloat16_is_meant_has_to_be_known(tmp_path: Path) -> None:
 def test_slots_of_the_optimizer(tmp_path: Path) -> None:
     """With loss scaling, the slots are Adam's, in units of the loss. Slots of multistep_adam cannot be continued."""
     for name in ("float16", "automatic"):
-        slots = t2t_slots.needed(_read(_save(tmp_path / name, name)[1]))
+        slots = t2t_slots.read(_read(_save(tmp_path / name, name)[1]))
         assert (slots.optimizer, slots.step) == ("adam", 60)
         assert 0 < max(np.abs(slot["m"]).max() for slot in slots.arrays.values()) < 1
     imported = _read(_save(tmp_path / "multistep", "multistep")[1])
     with pytest.raises(DataError, match="slots of multistep_adam cannot be taken over"):
-        t2t_slots.needed(imported)
+        t2t_slots.read(imported)
