@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite import config, registry
-from t2t_lite.data.pipeline import PLAN_SETTINGS, assemble, make_plan
+from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 
 AS_OURS = ("positions", "start", "norm_epsilon", "biases", "schedule")
@@ -99,7 +99,7 @@ def write_batches(folder: Path, store: str, hparams: config.HParams, number: int
     """Returns the first batches of the recipe's plan, also written to batches.npz, and the size of the vocabulary."""
     opened = open_store(store)
     split = opened.split("train")
-    plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
+    plan = make_plan(split, hparams.batch, hparams.seed)
     batches = [_full_rows(assemble(split, plan.batch(step), packing=False)) for step in range(1, number + 1)]
     arrays = {f"{side}_{i}": batch[side] for i, batch in enumerate(batches) for side in SIDES}
     np.savez(folder / "batches.npz", **arrays)
@@ -218,14 +218,16 @@ def train(
     """The loss of each of our updates, by the trainer's own step."""
     from t2t_lite.distributed.devices import Devices, make_strategy
     from t2t_lite.optimizers.choices import make_optimizer
-    from t2t_lite.training.recipe import make_step
+    from t2t_lite.training.build import uses_xla
+    from t2t_lite.training.step import TrainStep
 
     hparams = config.replace(hparams, dropout=dropout)
     strategy = make_strategy(Devices())
     with strategy.scope():
         model = model_of(hparams, vocab_size, weights)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
-    step = make_step(hparams, model, optimizer, strategy, accumulate=1)
+    how = {"seed": hparams.seed, "jit": uses_xla(hparams, model), "packed": hparams.packing}
+    step = TrainStep(model, optimizer, strategy, hparams.optimization, accumulate=1, **how)
     losses = []
     for number, batch in enumerate(batches, 1):
         step(batch, number, rate(hparams, number))

@@ -23,7 +23,7 @@ import numpy as np
 from input import SIDES, VOCAB_SIZE, draw_pairs, open_pairs
 
 from t2t_lite import config, registry
-from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
+from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
 PAIRS, SMALL_VOCABULARY = 200_000, 100
@@ -51,7 +51,7 @@ def stream(folder: Path) -> Iterator[dict[str, np.ndarray]]:
     """The batches of `base`, as the trainer's thread makes them."""
     hparams = registry.hparams("base")
     split = open_pairs(folder)
-    plan = make_plan(split, **{name: getattr(hparams, name) for name in PLAN_SETTINGS})
+    plan = make_plan(split, hparams.batch, hparams.seed)
     return batches(split, plan, packing=hparams.packing, first_step=1)
 
 
@@ -125,8 +125,7 @@ def little_step(kind: Any, num_layers: int) -> Any:
         model: Any = registry.MODELS.get("transformer")
         model = model.from_hparams(hparams, SMALL_VOCABULARY, SMALL_VOCABULARY, True)
         optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    options = {"accumulate": 1, "label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": True}
-    return kind(model, optimizer, strategy, **options)
+    return kind(model, optimizer, strategy, hparams.optimization, accumulate=1, seed=1, jit=True)
 
 
 def compiled(folder: Path) -> int:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_lite import registry
-from t2t_lite.data.pipeline import PLAN_SETTINGS, batches, make_plan
+from t2t_lite import config, registry
+from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.store import Tokens, TokenSplit
 
 VOCAB_SIZE, SIDES = 37_000, ("source", "target")
@@ -53,9 +53,8 @@ def measured(folder: Path, steps: int, packing: bool) -> dict[str, float]:
     """Maps the files, plans and takes batches."""
     start = time.perf_counter()
     split = open_pairs(folder)
-    hparams = registry.hparams("base")
-    settings = {name: getattr(hparams, name) for name in PLAN_SETTINGS} | {"packing": packing}
-    plan = make_plan(split, **settings)
+    hparams = config.replace(registry.hparams("base"), packing=packing)
+    plan = make_plan(split, hparams.batch, hparams.seed)
     taken = batches(split, plan, packing=packing, first_step=1)
     next(taken)
     first = time.perf_counter()

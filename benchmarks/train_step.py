@@ -95,6 +95,7 @@ def training_step(
     import numpy as np
 
     from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit
+    from t2t_lite.groups import OptimizerGroup
     from t2t_lite.optimizers.adam import Adam
     from t2t_lite.training.step import TrainStep
 
@@ -105,16 +106,8 @@ def training_step(
         model: Any = registry.MODELS.get("transformer")
         model = model.from_hparams(hparams, vocab_size, vocab_size, True)
         optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    step = TrainStep(
-        model,
-        optimizer,
-        strategy,
-        accumulate=accumulate,
-        label_smoothing=0.1,
-        clip_norm=0.0,
-        seed=1,
-        jit=use_jit(jit),
-    )
+    how = {"accumulate": accumulate, "seed": 1, "jit": use_jit(jit)}
+    step = TrainStep(model, optimizer, strategy, OptimizerGroup(), **how)
     random = np.random.default_rng(1)
     batch = {
         side: random.integers(4, vocab_size, (rows, length), dtype=np.int32)

@@ -1,8 +1,8 @@
 """HParams: one frozen, typed record of everything a recipe decides, and its typed overrides.
 
-Its fields are in five groups: model, optimizer, batch, run, decode. The last four are the same for all models
+Its fields are in five groups: model, optimization, batch, run, decode. The last four are the same for all models
 (groups.py); each family of models has a subclass of HParams with a model group of its own (models/*_hparams.py).
-Attributes, --hparams and hparams.json are flat.
+--hparams and hparams.json are flat, and so are attributes; `hparams.run` has the fields of one group.
 
 Section and table numbers are those of "Attention Is All You Need" (Vaswani et al., 2017). The defaults are those of its
 base model.
@@ -11,6 +11,7 @@ base model.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -20,9 +21,15 @@ from t2t_lite.fields import Field, fields_of
 from t2t_lite.fields import field as field
 from t2t_lite.groups import GROUPS, BatchGroup, DecodeGroup, OptimizerGroup, RunGroup
 
+G = TypeVar("G")
 H = TypeVar("H", bound="HParams")
 
 _MOST_PARAMETERS = 10**11
+
+
+def _group(cls: type[G]) -> functools.cached_property[G]:
+    names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    return functools.cached_property(lambda hparams: cls(**{name: getattr(hparams, name) for name in names}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +48,11 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
     """
 
     model: ClassVar[str] = ""  # the model that reads these recipes
+
+    optimization = _group(OptimizerGroup)
+    batch = _group(BatchGroup)
+    run = _group(RunGroup)
+    decode = _group(DecodeGroup)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -74,7 +74,7 @@ class Field:
     """A field of a recipe's class.
 
     Attributes:
-        group: "model", "optimizer", "batch", "run" or "decode".
+        group: "model", "optimization", "batch", "run" or "decode".
         kind: type of its values: int, float, bool, str or a Literal.
         meta: what `field` was given.
     """

@@ -1,9 +1,14 @@
-"""The groups of fields that recipes of all models have: optimizer, batch, run, decode (see config.py)."""
+"""The groups of settings that recipes of all models have: optimization, batch, run, decode (see config.py).
+
+What needs settings is given their group: the step `hparams.optimization`, the plan `hparams.batch`, the loop
+`hparams.run`, a search `hparams.decode`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from typing import Literal
 
 from t2t_lite.fields import COUNT, COUNT_OR_NONE, FRACTION, RATE, field
@@ -94,6 +99,28 @@ class RunGroup:
     precision: Literal["float32", "bfloat16"] = field("float32", "of products; weights stay float32")
     jit: Literal["auto", "on", "off"] = _steering("auto", "XLA; auto: on GPUs, for models that it can compile")
 
+    @property
+    def num_averaged(self) -> int:
+        """How many of the last checkpoints are averaged, at least 1."""
+        return max(self.average_checkpoints, 1)
+
+    @property
+    def num_kept(self) -> int:
+        """How many of the newest checkpoints are kept."""
+        return max(self.keep_checkpoints, self.num_averaged)
+
+    def evaluates(self, step: int) -> bool:
+        """Whether an evaluation follows update `step`."""
+        return step > 0 and (step % self.eval_every == 0 or step == self.train_steps)
+
+    def evaluations_after(self, step: int) -> int:
+        """How many evaluations follow that after update `step`."""
+        return math.ceil(self.train_steps / self.eval_every) - math.ceil(step / self.eval_every)
+
+    def saves(self, step: int, minutes: float) -> bool:
+        """Whether a checkpoint follows update `step`, `minutes` after the last one."""
+        return (self.save_every > 0 and step % self.save_every == 0) or 0 < self.save_minutes <= minutes
+
 
 @dataclasses.dataclass(frozen=True)
 class DecodeGroup:
@@ -109,4 +136,4 @@ class DecodeGroup:
 
 
 # In the order in which they are shown and written; "model" comes first.
-GROUPS: dict[type, str] = {OptimizerGroup: "optimizer", BatchGroup: "batch", RunGroup: "run", DecodeGroup: "decode"}
+GROUPS: dict[type, str] = {OptimizerGroup: "optimization", BatchGroup: "batch", RunGroup: "run", DecodeGroup: "decode"}

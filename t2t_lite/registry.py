@@ -22,6 +22,7 @@ import importlib.util
 import inspect
 import logging
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -40,8 +41,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 _log = logging.getLogger("t2t_lite")
 
 
-def _own_files(folder: str, names: str) -> dict[str, str]:
-    return {name: f"t2t_lite.{folder}.{name}" for name in names.split()}
+def _own_files(folder: str, *names: str) -> dict[str, str]:
+    """The module of each of `names` in a folder of this package; without names, of each file that registers its own."""
+    files = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / folder)])]
+    return {name: f"t2t_lite.{folder}.{name}" for name in names or files if name not in ("base", "choices")}
 
 
 PROBLEMS: Registry[type[Problem]] = Registry(
@@ -49,14 +52,11 @@ PROBLEMS: Registry[type[Problem]] = Registry(
 )
 HPARAMS: Registry[Callable[[], config.HParams]] = Registry("hparams set", ("t2t_lite.hparams",))
 MODELS: Registry[type] = Registry(
-    "model", lazy=_own_files("models", "bytenet convs2s moe rnn transformer transformer_moe")
+    "model", lazy=_own_files("models", "bytenet", "convs2s", "moe", "rnn", "transformer", "transformer_moe")
 )
-
-OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers", "adafactor adam nesterov sgd"))
-SCHEDULES: Registry[type] = Registry(
-    "schedule", lazy=_own_files("schedules", "constant cosine halving inverse_sqrt noam plateau wsd")
-)
-SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers", "nucleus random top_k"))
+OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers"))
+SCHEDULES: Registry[type] = Registry("schedule", lazy=_own_files("schedules"))
+SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers"))
 # Kinds of vocabularies besides SentencePiece's, by the ending of their files, and the same inside an exported graph.
 VOCABULARIES: Registry[type[AnyVocabulary]] = Registry("vocabulary", ("t2t_lite.importers",))
 VOCABULARY_OPS: Registry[type] = Registry("vocabulary of a graph", ("t2t_lite.importers",))

@@ -108,7 +108,8 @@ def lower_step(
 
     from t2t_lite.distributed.devices import Devices, make_strategy
     from t2t_lite.optimizers.choices import make_optimizer
-    from t2t_lite.training.recipe import make_step
+    from t2t_lite.training.build import uses_xla
+    from t2t_lite.training.step import TrainStep
 
     model: Any = registry.MODELS.get(registry.model_of(hparams_set)).from_hparams(hparams, vocab_size, vocab_size, True)
     optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
@@ -125,7 +126,9 @@ def lower_step(
         return functions[-1]
 
     with mock.patch.object(tf, "function", recorded):
-        step = make_step(hparams, model, optimizer, make_strategy(Devices(1)), accumulate)
+        how = {"seed": hparams.seed, "jit": uses_xla(hparams, model), "packed": hparams.packing}
+        parts = (model, optimizer, make_strategy(Devices(1)), hparams.optimization)
+        step = TrainStep(*parts, accumulate=accumulate, **how)
         with contextlib.suppress(Traced):
             step(batch, 1, 1e-4)
     share = {name: array[0] for name, array in step.split.cut(batch).items()}  # [accumulate, rows, length]

@@ -146,14 +146,14 @@ class LoadedRun(Loaded):
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
             how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
-            made = Translator.from_hparams(self._run.model, *vocabularies, hparams, **how)
+            made = Translator.from_hparams(self._run.model, *vocabularies, hparams.decode, **how)
             made.sampling = sampling
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
-        return made.limited(hparams)
+        return made.limited(hparams.decode)
 
 
 class LoadedExport(Loaded):

@@ -60,13 +60,12 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.runs.checkpoint import find, list_checkpoints
     from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
     from t2t_lite.runs.default_weights import write_default
-    from t2t_lite.training.recipe import number_to_average
 
     if args.steps:
         paths = [find(args.output_dir, step) for step in sorted(args.steps, key=int)]
     else:
         find(args.output_dir, "newest")  # raises an error if there is none
-        number = args.last or number_to_average(spec.hparams)
+        number = args.last or spec.hparams.run.num_averaged
         paths = list_checkpoints(args.output_dir)[-number:]
         if args.last and len(paths) < args.last:
             raise UsageError(

@@ -121,11 +121,10 @@ def _metric_warnings(problem: Problem, store: Store) -> list[str]:
 
 
 def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:
-    from t2t_lite.data.pipeline import PLAN_SETTINGS, make_plan
+    from t2t_lite.data.pipeline import make_plan
 
-    settings = {name: value for name, value in config.to_dict(hparams).items() if name in PLAN_SETTINGS}
-    plan = make_plan(store.split("train"), **settings)
-    print(f"batches of {recipe}:\n{plan.statistics().format(settings['max_length'])}")
+    plan = make_plan(store.split("train"), hparams.batch, hparams.seed)
+    print(f"batches of {recipe}:\n{plan.statistics().format(hparams.max_length)}")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from t2t_lite import config, registry
 from t2t_lite.compare import speed
 from t2t_lite.compare.process import train
 from t2t_lite.compare.sets import CompareRequest, Entry
+from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
@@ -27,8 +28,7 @@ from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.recipe import intervals_of, number_to_average, number_to_keep, recipe_plan
-from t2t_lite.training.trainer import build_model
+from t2t_lite.training.build import build_model
 
 _FILE, _FORMAT = "runs.json", 1
 _SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
@@ -175,7 +175,7 @@ class Runs:
     def _count(self, cost: _Cost) -> _Plan:
         """Updates of a set's trainings within the budget, and their FLOPs on real tokens."""
         args, (changes, hparams) = self._request, self._request.recipe(cost.entry)
-        steps, budget, variant = intervals_of(hparams).train_steps, {}, cost.entry.variant
+        steps, budget, variant = hparams.train_steps, {}, cost.entry.variant
         if args.train_flops is not None:
             budget = {"train_flops": args.train_flops}
             steps = round(_updates("train_flops", args.train_flops, cost.average, "FLOPs", variant))
@@ -241,8 +241,9 @@ def _timed(hparams: config.HParams) -> dict[str, Any]:
 
 
 def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
-    cost, split = build_model(spec, store).cost, store.split("train")
-    plan = recipe_plan(spec.hparams, split)
+    split, source, target = store.split("train"), store.source_vocabulary, store.target_vocabulary
+    cost = build_model(spec.model, spec.hparams, source.size, target.size, source is target, training=True).cost
+    plan = make_plan(split, spec.hparams.batch, spec.hparams.seed)
     found = _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
     if not found.average > 0:
         raise UsageError(
@@ -274,7 +275,7 @@ def _check_run(folder: Path, spec: RunSpec) -> None:
         )
     new = dataclasses.replace(spec, vocabulary=old.vocabulary)  # the data hold the vocabulary
     check_settings(old, new, folder, fixed=_FIXED)
-    kept, asked = number_to_keep(old.hparams), number_to_average(spec.hparams)
+    kept, asked = old.hparams.run.num_kept, spec.hparams.run.num_averaged
     if asked > kept:
         raise UsageError(
             f"average_checkpoints={asked}, but {folder} has kept only its {kept} newest checkpoints. Give at most "

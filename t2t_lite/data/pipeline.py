@@ -6,7 +6,6 @@ Token ids are small compared with what a step computes, so every replica gets th
 
 from __future__ import annotations
 
-import inspect
 import queue
 import threading
 from collections.abc import Generator
@@ -16,6 +15,7 @@ import numpy as np
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan, Plan, PlannedBatch
 from t2t_lite.data.store import Tokens, TokenSplit
+from t2t_lite.groups import BatchGroup
 
 Array = np.ndarray
 Batch = dict[str, Array]
@@ -23,20 +23,11 @@ Batch = dict[str, Array]
 _AHEAD = 4  # batches made before they are asked for
 
 
-def make_plan(split: TokenSplit, *, batch_tokens: int, max_length: int, packing: bool, seed: int) -> Plan:
-    """Returns the plan of a recipe over the pairs of `split`."""
-    kind: type[Plan] = PackedPlan if packing else BucketPlan
-    return kind(
-        split.source.lengths,
-        split.target.lengths,
-        batch_tokens=batch_tokens,
-        max_length=max_length,
-        seed=seed,
-    )
-
-
-# The settings of a recipe on which its plan depends.
-PLAN_SETTINGS = tuple(inspect.signature(make_plan).parameters)[1:]
+def make_plan(split: TokenSplit, batch: BatchGroup, seed: int) -> Plan:
+    """Returns the plan of a recipe's batches over the pairs of `split`."""
+    kind: type[Plan] = PackedPlan if batch.packing else BucketPlan
+    lengths = split.source.lengths, split.target.lengths
+    return kind(*lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed)
 
 
 def batches(split: TokenSplit, plan: Plan, *, packing: bool, first_step: int) -> Generator[Batch, None, None]:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import HParams
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.groups import DecodeGroup
 from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
@@ -244,7 +244,7 @@ class Translator(LineTranslator):
         model: Any,
         source: AnyVocabulary,
         target: AnyVocabulary,
-        hparams: HParams,
+        settings: DecodeGroup,
         *,
         outputs: Outputs | None = None,
         jit: bool = False,
@@ -254,21 +254,21 @@ class Translator(LineTranslator):
             model,
             source,
             target,
-            beam_size=hparams.beam_size,
-            length_penalty=hparams.length_penalty,
-            extra_length=hparams.extra_length,
-            max_source_length=hparams.max_source_length,
-            batch_tokens=hparams.decode_batch_tokens,
+            beam_size=settings.beam_size,
+            length_penalty=settings.length_penalty,
+            extra_length=settings.extra_length,
+            max_source_length=settings.max_source_length,
+            batch_tokens=settings.decode_batch_tokens,
             outputs=outputs,
             jit=jit,
         )
 
-    def limited(self, hparams: HParams) -> Translator:
+    def limited(self, settings: DecodeGroup) -> Translator:
         """Returns this translator with the limits of a recipe, and the same graph."""
         other = copy.copy(self)
-        other.max_source_length = hparams.max_source_length
-        if hparams.decode_batch_tokens != self._budget.given:
-            other._budget = TokenBudget(hparams.decode_batch_tokens)
+        other.max_source_length = settings.max_source_length
+        if settings.decode_batch_tokens != self._budget.given:
+            other._budget = TokenBudget(settings.decode_batch_tokens)
         return other
 
     @property

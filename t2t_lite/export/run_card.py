@@ -78,7 +78,6 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     from t2t_lite.runs.ranking import SCORES
     from t2t_lite.runs.record import read_record
     from t2t_lite.runs.scores_file import describe_weights, scores_of
-    from t2t_lite.training.recipe import intervals_of
 
     settings = run.translator.settings
     found = scores_of(run.output_dir, run.checkpoint, settings, run.spec.data_sha256)
@@ -91,7 +90,7 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     trained = config.from_dict(type(run.spec.hparams), record["hparams"])
     if any(getattr(trained, name) != getattr(run.spec.hparams, name) for name in settings):
         return found
-    lines = intervals_of(trained).eval_lines
+    lines = trained.eval_lines
     return found + [
         {
             "split": "dev",

@@ -130,7 +130,7 @@ def open_run(
     if precision == "int8":
         quantize(model)
     outputs = spec.make_problem().codec.outputs(output_dir, target)
-    translator = Translator.from_hparams(model, source, target, hparams, outputs=outputs, jit=on_gpus())
+    translator = Translator.from_hparams(model, source, target, hparams.decode, outputs=outputs, jit=on_gpus())
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
@@ -156,5 +156,5 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
     runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
     model, own = Ensemble([run.model for run in runs]), first.translator
     how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
-    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams, **how)
+    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams.decode, **how)
     return OpenEnsemble(first, tuple(runs), model, translator)

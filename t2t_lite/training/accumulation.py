@@ -11,7 +11,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from t2t_lite.data.buckets import rows_of
+from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.distributed.devices import on_gpus
+from t2t_lite.groups import BatchGroup
 from t2t_lite.models.base import Cost
 from t2t_lite.training.estimates import memory_there
 from t2t_lite.training.reproducibility import computed_until
@@ -22,6 +25,13 @@ _COPIES = 5  # of the weights: themselves, gradients, their sum, Adam's two mome
 _ON_CPU = 5 * 2**30  # bytes, or half of what there is if that is less: `base` in 8 parts, as it was measured
 
 Shape = tuple[int, int, int]  # rows of a batch, source length, target length
+
+
+def batch_shapes(batch: BatchGroup, plan: Plan | None) -> list[Shape]:
+    """The shapes of the batches of `plan`; without a plan, of the longest rows."""
+    if isinstance(plan, BucketPlan):
+        return [(b.rows, b.source_length, b.target_length) for b in plan.buckets]
+    return [(rows_of(batch.max_length, batch.batch_tokens), batch.max_length, batch.max_length)]
 
 
 def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:

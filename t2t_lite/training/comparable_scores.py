@@ -12,7 +12,6 @@ from t2t_lite.runs.record import read_record
 from t2t_lite.runs.resume import changed_scores
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.schedules.base import Schedule
-from t2t_lite.training.recipe import intervals_of
 
 
 def forget_scores(
@@ -38,13 +37,13 @@ def forget_scores(
         start: the step at which the optimizer is reset or was last reset, or 0; early stopping counts from there.
         writes: whether to note it in metrics.jsonl; of several workers, only the chief does.
     """
-    step, intervals = step_of(newest), intervals_of(spec.hparams)
-    changes = [] if step >= intervals.train_steps else changed_scores(read_record(newest), spec, signature)
+    step, hparams = step_of(newest), spec.hparams
+    changes = [] if step >= hparams.train_steps else changed_scores(read_record(newest), spec, signature)
     if any(change.name == "data" for change in changes):
         schedule.forget_losses()
         what = "The data are other data now"
     elif changes:
-        if 0 < intervals.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
+        if 0 < hparams.early_stopping <= evaluations_without_progress(past_scores(output_dir), start):
             return
         values = ", ".join(f"{change.name}={change.after}, before {change.before}" for change in changes)
         what = f"Dev is scored in another way now ({values})"

@@ -10,25 +10,18 @@ from typing import Any
 
 from t2t_lite import config
 from t2t_lite.config import HParams
+from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import Devices, number_of_devices
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
 from t2t_lite.runs.run_data import prepare_run_data
-from t2t_lite.runs.run_dir import RunSpec, make_model
+from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.accumulation import choose_accumulate, largest_part
-from t2t_lite.training.estimates import check_memory, hours_text, memory_there
-from t2t_lite.training.recipe import (
-    batch_limits,
-    batch_shapes,
-    check_recipe,
-    intervals_of,
-    number_to_keep,
-    recipe_plan,
-    uses_xla,
-)
+from t2t_lite.training.accumulation import batch_shapes, choose_accumulate, largest_part
+from t2t_lite.training.build import build_model, uses_xla
+from t2t_lite.training.estimates import hours_text, memory_there
 from t2t_lite.training.split import Split
 from t2t_lite.training.start_lines import schedule_warning
 
@@ -44,35 +37,30 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: 
         again: prepare the data again if they have changed.
     """
     _, store = prepare_run_data(spec, output_dir or ".", again=again)
-    plan = recipe_plan(spec.hparams, store.split("train"))
-    source, target = store.source_vocabulary, store.target_vocabulary
-    check_memory(spec.hparams, target.size)
-    model = spec.make_model(source.size, target.size, source is target)
-    check_recipe(spec.hparams, model)
-    steps = intervals_of(spec.hparams).train_steps
+    hparams, source, target = spec.hparams, store.source_vocabulary, store.target_vocabulary
+    plan, steps = make_plan(store.split("train"), hparams.batch, hparams.seed), hparams.train_steps
+    model = build_model(spec.model, hparams, source.size, target.size, source is target)
     planned = functools.partial(planned_flops, model.cost, store.split("train"), plan)
-    xla = uses_xla(spec.hparams, model)
+    xla = uses_xla(hparams, model)
     hours = hours_text(planned, steps, model.compute_dtype, output_dir, xla=xla)
     epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.model, spec.hparams_set, model),
-        recipe(spec.hparams),
+        recipe(hparams),
         f"{_flops(model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
-        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours}{_schedule(spec.hparams, model, steps)}",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours}{_schedule(hparams, model, steps)}",
         _batches(plan),
-        _memory_and_disk(spec.hparams, model, devices, plan),
+        _memory_and_disk(hparams, model, devices, plan),
     ]
     return "\n\n".join(parts)
 
 
 def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int, devices: Devices) -> str:
     """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
-    check_memory(hparams, vocab_size)
-    model = make_model(model_name, hparams, vocab_size, vocab_size, shared=True)
-    check_recipe(hparams, model)
-    tokens, length = batch_limits(hparams)
+    model = build_model(model_name, hparams, vocab_size, vocab_size, shared=True)
+    tokens, length = hparams.batch_tokens, hparams.max_length
     batches = f"Batches: {tokens:,} padded tokens per side and update at most; pairs of up to {length} pieces a side"
-    steps, xla = intervals_of(hparams).train_steps, uses_xla(hparams, model)
+    steps, xla = hparams.train_steps, uses_xla(hparams, model)
     pieces = min(_EXAMPLE_LENGTH, length)
     flops = tokens * model.cost.training_flops(pieces, pieces) / pieces  # of an update
     training = (
@@ -136,7 +124,7 @@ def _batches(plan: Plan) -> str:
 def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = None) -> str:
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
-    shapes, number = batch_shapes(hparams, plan), number_of_devices(devices)
+    shapes, number = batch_shapes(hparams.batch, plan), number_of_devices(devices)
     accumulate = devices.accumulate or choose_accumulate(model, shapes, number)
     activations = largest_part(model.cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
     optimizer = make_optimizer(hparams, [])
@@ -152,7 +140,7 @@ def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan 
         f"(twice where they accumulate), activations {_size(activations)}: batches are computed in "
         f"{accumulate} x {number} parts (--accumulate, --devices)\n"
         f"  there: {_size(there)}, {whose}{advice}\n\n"
-        f"{_disk(number_to_keep(hparams), state, moments)}"
+        f"{_disk(hparams.run.num_kept, state, moments)}"
     )
 
 

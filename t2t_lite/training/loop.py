@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import TrainingError
+from t2t_lite.groups import RunGroup
 from t2t_lite.runs.checkpoint import DIVERGED_ADVICE, Checkpoints
 from t2t_lite.runs.checkpoint_files import BEST
 from t2t_lite.runs.metrics_log import Report
@@ -22,30 +23,6 @@ from t2t_lite.training.updates import Updates
 
 _SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it continue."
-
-
-@dataclasses.dataclass(frozen=True)
-class Intervals:
-    """Intervals of logging, evaluation and saving, in steps unless noted; 0 is never, except for eval_every."""
-
-    train_steps: int
-    eval_every: int
-    eval_lines: int  # of dev that are decoded at an evaluation; 0: all
-    save_every: int
-    save_minutes: float
-    early_stopping: int  # evaluations without a better score or a lower loss
-
-    def evaluates(self, step: int) -> bool:
-        """Whether an evaluation follows update `step`."""
-        return step > 0 and (step % self.eval_every == 0 or step == self.train_steps)
-
-    def evaluations_after(self, step: int) -> int:
-        """How many evaluations follow that after update `step`."""
-        return math.ceil(self.train_steps / self.eval_every) - math.ceil(step / self.eval_every)
-
-    def saves(self, step: int, minutes: float) -> bool:
-        """Whether a checkpoint follows update `step`, `minutes` after the last one."""
-        return (self.save_every > 0 and step % self.save_every == 0) or 0 < self.save_minutes <= minutes
 
 
 class Evaluations:
@@ -64,23 +41,23 @@ class Evaluations:
         evaluate: Evaluator,
         checkpoints: Checkpoints,
         report: Report,
-        intervals: Intervals,
+        settings: RunGroup,
         workers: Workers,
         scores: Mapping[int, DevScore],
         schedule: Schedule,
         start: int,
     ) -> None:
-        self._evaluate, self._checkpoints, self._report, self._intervals = evaluate, checkpoints, report, intervals
+        self._evaluate, self._checkpoints, self._report, self._settings = evaluate, checkpoints, report, settings
         self._workers, self._schedule = workers, schedule
         self._scores, self._start = dict(scores), start
 
     def missing(self, step: int) -> bool:
         """Whether the evaluation after `step` is due and was not made."""
-        return self._intervals.evaluates(step) and bool(self._workers.broadcast(step not in self._scores))
+        return self._settings.evaluates(step) and bool(self._workers.broadcast(step not in self._scores))
 
     def make(self, step: int, stop: StopSignals) -> None:
         """Evaluates, or leaves that to the next start if a signal comes."""
-        with self._report.pause(self._intervals.evaluations_after(step)), contextlib.suppress(Stopped):
+        with self._report.pause(self._settings.evaluations_after(step)), contextlib.suppress(Stopped):
             if self._workers.is_chief:
                 self._make(step, stop)
         self._workers.barrier()
@@ -91,7 +68,7 @@ class Evaluations:
 
         The extra evaluation after the last step does not count, as the run may continue to a later step.
         """
-        last, every = self._schedule.last_evaluation, self._intervals.eval_every
+        last, every = self._schedule.last_evaluation, self._settings.eval_every
         news = sorted(step for step in self._scores if step > last and step % every == 0)
         for i in range(int(self._workers.broadcast(len(news))) if self._schedule.needs_evaluations else 0):
             step = news[i] if self._workers.is_chief else 0
@@ -102,7 +79,7 @@ class Evaluations:
 
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
-            found = self._evaluate("dev", lines=self._intervals.eval_lines)
+            found = self._evaluate("dev", lines=self._settings.eval_lines)
         if not math.isfinite(found.loss):
             raise TrainingError(
                 f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
@@ -124,7 +101,7 @@ class Evaluations:
     def stale(self) -> int:
         """Returns the number of evaluations without progress if it is enough to stop, else 0."""
         since = evaluations_without_progress(self._scores, self._start)
-        return int(self._workers.broadcast(since if 0 < self._intervals.early_stopping <= since else 0))
+        return int(self._workers.broadcast(since if 0 < self._settings.early_stopping <= since else 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +112,7 @@ class Loop:
     evaluations: Evaluations
     checkpoints: Checkpoints
     report: Report
-    intervals: Intervals
+    settings: RunGroup
     stop: StopSignals
     workers: Workers
 
@@ -155,17 +132,17 @@ class Loop:
             self.report.say(_STOPPED_BEFORE)
             return
         self.stop.notice = LAST_STEP
-        for step in range(first_step, self.intervals.train_steps + 1):
+        for step in range(first_step, self.settings.train_steps + 1):
             self.updates.make(step, stop=self.stop.received > 0)
             last, stopping = self._evaluate(step, self._stopping(step))
-            if last or stopping or self.intervals.saves(step, (time.monotonic() - saved_at) / 60):
+            if last or stopping or self.settings.saves(step, (time.monotonic() - saved_at) / 60):
                 self.updates.finish()
                 with self.report.pause():
                     self.checkpoints.save(step)
                 saved_at = time.monotonic()
             if last or stopping:
                 self.report.write()
-            self._stop_if(stopping, f"step {step:,} of {self.intervals.train_steps:,} is done and saved.")
+            self._stop_if(stopping, f"step {step:,} of {self.settings.train_steps:,} is done and saved.")
             if last:
                 return
 
@@ -184,7 +161,7 @@ class Loop:
 
     def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
         """Evaluates if an evaluation is due; returns whether `step` is the last one, and whether a signal came."""
-        last = step == self.intervals.train_steps
+        last = step == self.settings.train_steps
         if last:
             self.updates.finish()
             self.report.write()

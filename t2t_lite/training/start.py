@@ -198,12 +198,11 @@ def check_beginning(request: StartRequest, model: str, hparams: config.HParams) 
 def _check_warm_start(request: StartRequest, source: str, model: str, hparams: config.HParams) -> None:
     check_tensorflow_path(f"--warm_start_from={source}", source)
     load_tensorflow()
-    from t2t_lite.training.recipe import intervals_of
     from t2t_lite.training.warm_start import check_source, check_steps
 
     check_source(source, model, hparams, request.with_optimizer)
     if request.with_optimizer:
-        check_steps(source, intervals_of(hparams).train_steps)
+        check_steps(source, hparams.train_steps)
 
 
 def devices_of(request: StartRequest) -> Devices:
@@ -283,13 +282,14 @@ def _record(
     trainer: Trainer, start: Start
 ) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
     from t2t_lite.runs.run_log import recorded
-    from t2t_lite.training.recipe import intervals_of, recipe_computed_with
-    from t2t_lite.training.reproducibility import remarks
+    from t2t_lite.training.build import uses_xla
+    from t2t_lite.training.reproducibility import computed_with, remarks
 
     hparams, first = trainer.spec.hparams, trainer.first_step
-    trains = first <= intervals_of(hparams).train_steps
+    trains = first <= hparams.train_steps
     accumulate = trainer.accumulate if trains else None
-    computed = recipe_computed_with(hparams, trainer.model, trainer.strategy, trainer.workers, accumulate)
+    how = {"accumulate": accumulate, "xla": uses_xla(hparams, trainer.model), "remat": trainer.model.remat}
+    computed = computed_with(trainer.strategy, trainer.workers, **how)
     if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)

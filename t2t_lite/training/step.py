@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from t2t_lite.distributed.workers import LOST, lost
 from t2t_lite.errors import TrainingError
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.ops import threads
 from t2t_lite.ops.batch_shards import seed_of_row
 from t2t_lite.ops.graph import graph
@@ -69,8 +70,9 @@ class TrainStep:
         model: a `models.base.Model`; its variables were created under `strategy`.
         optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
+        settings: of which label_smoothing, label_smoothing_over and clip_norm are read.
         accumulate: parts of a replica's share of a batch, which it computes one after the other.
-        label_smoothing, label_smoothing_over, clip_norm, seed: as in HParams.
+        seed: the recipe's.
         jit: compile with XLA: one program for each shape of batches, and, for several devices, one for the update.
         packed: batches have segments and positions as well.
     """
@@ -80,17 +82,16 @@ class TrainStep:
         model: Any,
         optimizer: Optimizer,
         strategy: tf.distribute.Strategy,
+        settings: OptimizerGroup,
         *,
         accumulate: int,
-        label_smoothing: float,
-        clip_norm: float,
         seed: int,
         jit: bool,
-        label_smoothing_over: str = "all",
         packed: bool = False,
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
-        self._smoothing, self._clip_norm, self._seed = (label_smoothing, label_smoothing_over), clip_norm, seed
+        self._smoothing = settings.label_smoothing, settings.label_smoothing_over
+        self._clip_norm, self._seed = settings.clip_norm, seed
         self.split = Split(strategy.num_replicas_in_sync, accumulate, model.balance_groups)
         self._jit = jit
         self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)

@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras
+
 from t2t_lite.config import to_dict
+from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
-from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus
+from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus, share_processors
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.errors import UsageError
 from t2t_lite.files import replace_file
@@ -31,27 +34,14 @@ from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, wr
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
-from t2t_lite.training.accumulation import choose_accumulate, recorded_accumulate
+from t2t_lite.training.accumulation import batch_shapes, choose_accumulate, recorded_accumulate
+from t2t_lite.training.build import build_model, uses_xla
 from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.compilations import Compilations, compile_threads
-from t2t_lite.training.estimates import check_memory
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.final_weights import choose_weights
-from t2t_lite.training.loop import Evaluations, Intervals, Loop
+from t2t_lite.training.loop import Evaluations, Loop
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.recipe import (
-    batch_shapes,
-    check_recipe,
-    intervals_of,
-    make_batches,
-    make_step,
-    number_to_average,
-    number_to_keep,
-    prepare_processors,
-    recipe_plan,
-    set_seed,
-    uses_xla,
-)
 from t2t_lite.training.split import Split
 from t2t_lite.training.start_lines import device_text, start_lines, start_warnings
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
@@ -76,29 +66,30 @@ class Trainer:
     ) -> None:
         self.output_dir, self.spec, self.store, self._devices = Path(output_dir), spec, store, devices
         hparams = spec.hparams
-        prepare_processors(hparams, devices)
+        share_processors(batch_shapes(hparams.batch, None)[0][0] // (devices.number or 1), hparams.jit)
         self.strategy = make_strategy(devices, self.output_dir)
         self.workers = Workers(self.strategy)
         metric = spec.make_problem().make_metric()
         self._signature = comparable_signature(metric)
-        set_seed(hparams)
+        source, target = store.source_vocabulary, store.target_vocabulary
+        sizes = source.size, target.size, source is target
+        keras.utils.set_random_seed(hparams.seed % 2**32)  # of the initial weights
         with self.strategy.scope():
-            self.model = build_model(spec, store)
+            self.model = build_model(spec.model, hparams, *sizes, training=True)
             self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
             self.schedule = model_schedule(hparams, self.model)
             self.checkpoints = Checkpoints(
                 output_dir,
                 self.model,
                 self.optimizer,
-                keep=number_to_keep(hparams),
-                every=max(intervals_of(hparams).save_every, 1),
+                keep=hparams.run.num_kept,
+                every=max(hparams.save_every, 1),
                 record=make_record(spec) | {METRIC: self._signature},
                 writes=self.workers.is_chief,
                 schedule=self.schedule,
             )
-        vocabularies = store.source_vocabulary, store.target_vocabulary
         how: dict[str, Any] = {"outputs": store.outputs, "jit": on_gpus()}
-        self._translator = Translator.from_hparams(self.model, *vocabularies, hparams, **how)
+        self._translator = Translator.from_hparams(self.model, source, target, hparams.decode, **how)
         self.evaluate = Evaluator(self.model, store, self._translator, metric)
 
     def begin(
@@ -163,26 +154,25 @@ class Trainer:
             note: is given facts that change what the last bits depend on.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
-        intervals = intervals_of(hparams)
+        steps = hparams.train_steps
         # A killed run may have scores of steps that it will make again.
         scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
-        if first > intervals.train_steps and self.workers.broadcast(self._step in scores):
-            self._say(
-                f"{self.output_dir} is at step {first - 1:,} of {intervals.train_steps:,}: there is nothing to train."
-            )
+        if first > steps and self.workers.broadcast(self._step in scores):
+            self._say(f"{self.output_dir} is at step {first - 1:,} of {steps:,}: there is nothing to train.")
             return
         if first > 1:
-            self._say(f"Resuming from step {first - 1:,} of {intervals.train_steps:,}.")
+            self._say(f"Resuming from step {first - 1:,} of {steps:,}.")
         with contextlib.ExitStack() as at_the_end:
             folder = self.output_dir
             if not self.workers.is_chief:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
             split, plan = self.store.split("train"), self._plan
-            stream = at_the_end.enter_context(contextlib.closing(make_batches(hparams, split, plan, first)))
+            made = batches(split, plan, packing=hparams.packing, first_step=first)
+            stream = at_the_end.enter_context(contextlib.closing(made))
             planned = functools.partial(planned_flops, self.model.cost, split, plan)
-            report = self._report(folder, intervals, flops_before(self.output_dir, first, planned, self._others))
+            report = self._report(folder, flops_before(self.output_dir, first, planned, self._others))
             at_the_end.callback(report.close)
-            self._announce(report, plan, intervals.train_steps)
+            self._announce(report, plan, steps)
             compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
             stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
@@ -190,12 +180,14 @@ class Trainer:
                 if step_function.split.accumulate != self.accumulate:
                     note({"accumulate": step_function.split.accumulate})
                 threads = compile_threads(step_function.split.devices)
-                shapes = self._shapes_in_order(first, intervals.train_steps)
+                shapes = self._shapes_in_order(first, steps)
                 compilations.compile_ahead(shapes, step_function.warm_up, threads, stop.check)
                 updates = self._updates(step_function, stream, report, compilations, skip_bad_batches)
                 of_scores = (scores, self.schedule, self.optimizer.start)
-                evaluations = Evaluations(self.evaluate, self.checkpoints, report, intervals, self.workers, *of_scores)
-                Loop(updates, evaluations, self.checkpoints, report, intervals, stop, self.workers).run(first)
+                evaluations = Evaluations(
+                    self.evaluate, self.checkpoints, report, hparams.run, self.workers, *of_scores
+                )
+                Loop(updates, evaluations, self.checkpoints, report, hparams.run, stop, self.workers).run(first)
 
     @property
     def first_step(self) -> int:
@@ -212,13 +204,16 @@ class Trainer:
         """The number of parts of each device's share of a batch: as asked for, as before, or as the memory allows."""
         number = self._devices.accumulate or recorded_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
         if number is None:
-            shapes = batch_shapes(self.spec.hparams, self._plan)
+            shapes = batch_shapes(self.spec.hparams.batch, self._plan)
             number = choose_accumulate(self.model, shapes, self.strategy.num_replicas_in_sync)
         return int(self.workers.broadcast(number))
 
     @functools.cached_property
     def _plan(self) -> Plan:
-        return recipe_plan(self.spec.hparams, self.store.split("train"))
+        return self._make_plan()
+
+    def _make_plan(self) -> Plan:
+        return make_plan(self.store.split("train"), self.spec.hparams.batch, self.spec.hparams.seed)
 
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
         split = Split(self.strategy.num_replicas_in_sync, self.accumulate, self.model.balance_groups)
@@ -233,11 +228,11 @@ class Trainer:
         if self.workers.is_chief:
             print(text, flush=True)
 
-    def _report(self, folder: Path, intervals: Intervals, flops: int) -> Report:
+    def _report(self, folder: Path, flops: int) -> Report:
         return Report(
             folder,
             self._step + 1,
-            intervals.train_steps,
+            self.spec.hparams.train_steps,
             cost=self.model.cost,
             flops=flops,
             hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
@@ -259,9 +254,11 @@ class Trainer:
 
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""
-        largest, accumulate = self._largest(), self.accumulate
+        largest, accumulate, hparams = self._largest(), self.accumulate, self.spec.hparams
+        how: dict[str, Any] = {"seed": hparams.seed, "jit": uses_xla(hparams, self.model), "packed": hparams.packing}
         while True:
-            step = make_step(self.spec.hparams, self.model, self.optimizer, self.strategy, accumulate)
+            parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
+            step = TrainStep(*parts, accumulate=accumulate, **how)
             try:
                 with compilations.watch(*largest):
                     step.warm_up(*largest)
@@ -281,13 +278,13 @@ class Trainer:
 
     def _largest(self) -> tuple[int, int, int]:
         """Returns the shape of the batch that takes the most memory."""
-        shapes = batch_shapes(self.spec.hparams, self._plan)
+        shapes = batch_shapes(self.spec.hparams.batch, self._plan)
         return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
 
     def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
         def look(step: int, batch: Batch) -> dict[str, Any]:
             # A plan of its own: the other one belongs to the thread that makes batches.
-            rows = recipe_plan(self.spec.hparams, self.store.split("train")).batch(step).rows
+            rows = self._make_plan().batch(step).rows
             return diagnose(step_function, self.model, self.store, rows, step, batch)
 
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
@@ -311,7 +308,7 @@ class Trainer:
             (path of the checkpoint used, split, scores); the translations are in OUTPUT_DIR/SPLIT.hyp.txt, the
             scores in OUTPUT_DIR/SPLIT.scores.json, and those of dev in dev.scores.json.
         """
-        number = number_to_average(self.spec.hparams)
+        number = self.spec.hparams.run.num_averaged
         path, scores = choose_weights(
             self.output_dir, self.checkpoints, number, lambda: self.evaluate("dev"), self._say
         )
@@ -331,16 +328,3 @@ class Trainer:
         file = write_scores(self.output_dir, split, path, scores.hypotheses, scores.loss, found, settings, *data)
         if old is not None and old["weights"] != describe_weights(path):
             self._say(f"{file} held the scores of other weights until now: {summary(old)}.")
-
-
-def build_model(spec: RunSpec, store: Store) -> Any:
-    """The run's model with fresh weights, sized by the data's vocabularies.
-
-    Raises:
-        UsageError: the model is far too large, or does not support the packed rows or the XLA that the recipe asks for.
-    """
-    source, target = store.source_vocabulary, store.target_vocabulary
-    check_memory(spec.hparams, target.size)
-    model = spec.make_model(source.size, target.size, source is target, training=True)
-    check_recipe(spec.hparams, model)
-    return model

@@ -8,6 +8,7 @@ import pytest
 from t2t_lite.cli import datagen
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.store import open_store
+from t2t_lite.groups import BatchGroup
 from tests import commands
 
 
@@ -56,7 +57,7 @@ def test_describe(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     table = out.partition(f"batches of tiny, {hparams}:\n")[2]
     store = open_store(corpus.parent / "data" / "text2text")
-    plan = make_plan(store.split("train"), batch_tokens=64, max_length=40, packing=False, seed=1)
+    plan = make_plan(store.split("train"), BatchGroup(batch_tokens=64, max_length=40), 1)
     assert plan.steps_per_epoch > 1
     assert table == plan.statistics().format(40) + "\n"
     assert _run(corpus, "--describe", "--hparams=packing=true") == 0

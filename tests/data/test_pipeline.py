@@ -10,9 +10,10 @@ import pytest
 from t2t_lite.data.pipeline import assemble, batches, make_plan
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Tokens, TokenSplit
+from t2t_lite.groups import BatchGroup
 
 PAIRS = 301
-OPTIONS = {"batch_tokens": 240, "max_length": 40, "seed": 1}
+OPTIONS = {"batch_tokens": 240, "max_length": 40}
 
 
 def _tokens(random: np.random.Generator) -> Tokens:
@@ -52,7 +53,7 @@ def _slowly(split: TokenSplit, planned: PlannedBatch) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("packing", [False, True])
 def test_assemble_equals_a_plain_loop(split: TokenSplit, packing: bool) -> None:
-    plan = make_plan(split, packing=packing, **OPTIONS)
+    plan = make_plan(split, BatchGroup(packing=packing, **OPTIONS), 1)
     assert plan.steps_per_epoch > 10
     with_empty_rows = shared_rows = 0
     for step in range(1, plan.steps_per_epoch + 1):
@@ -81,9 +82,9 @@ def _stream_threads() -> list[threading.Thread]:
 
 @pytest.mark.parametrize("first_step", [1, 17])
 def test_batches_come_in_order_from_the_first_step_past_the_end_of_an_epoch(split: TokenSplit, first_step: int) -> None:
-    plan = make_plan(split, packing=False, **OPTIONS)
+    plan = make_plan(split, BatchGroup(**OPTIONS), 1)
     stream = batches(split, plan, packing=False, first_step=first_step)
-    unshared = make_plan(split, packing=False, **OPTIONS)  # the stream's thread is using `plan`
+    unshared = make_plan(split, BatchGroup(**OPTIONS), 1)  # the stream's thread is using `plan`
     for step in range(first_step, first_step + plan.steps_per_epoch + 5):
         expected = assemble(split, unshared.batch(step), packing=False)
         for name, array in next(stream).items():

@@ -8,6 +8,7 @@ import pytest
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.statistics import PlanStatistics
 from t2t_lite.data.store import Tokens, TokenSplit
+from t2t_lite.groups import BatchGroup
 
 
 def _split(pairs: int) -> TokenSplit:
@@ -25,7 +26,7 @@ def _split(pairs: int) -> TokenSplit:
 @pytest.mark.parametrize(("pairs", "batch_tokens"), [(700, 512), (50, 4096), (5, 100)])
 def test_the_figures_are_those_of_the_assembled_batches(pairs: int, batch_tokens: int, packing: bool) -> None:
     split = _split(pairs)
-    plan = make_plan(split, batch_tokens=batch_tokens, max_length=40, packing=packing, seed=1)
+    plan = make_plan(split, BatchGroup(batch_tokens=batch_tokens, max_length=40, packing=packing), 1)
     batches = [assemble(split, plan.batch(step), packing) for step in range(1, plan.steps_per_epoch + 1)]
     said = plan.statistics()
     assert said.steps == len(batches)

@@ -68,10 +68,8 @@ class Continued:
             self.model,
             optimizer,
             make_strategy(Devices(1)),
+            hparams.optimization,
             accumulate=1,
-            label_smoothing=smoothing,
-            label_smoothing_over=values["label_smoothing_over"],
-            clip_norm=values["clip_norm"],
             seed=1,
             jit=False,
         )

@@ -1,7 +1,6 @@
 """A Transformer with restricted self-attention: how far it sees, that it trains, and that beam search works with it."""
 
 import dataclasses
-from typing import Any
 
 import keras
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
@@ -46,8 +46,8 @@ def test_it_trains_on_packed_rows() -> None:
     keras.utils.set_random_seed(1)
     model = Transformer.from_hparams(config.replace(WINDOW, attention_dropout=0.1), V, V, True)
     optimizer = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    options: dict[str, Any] = {"label_smoothing": 0.0, "clip_norm": 0.0, "seed": 1, "jit": False, "packed": True}
-    step = TrainStep(model, optimizer, make_strategy(Devices(1)), accumulate=1, **options)
+    parts = model, optimizer, make_strategy(Devices(1)), OptimizerGroup(label_smoothing=0.0)
+    step = TrainStep(*parts, accumulate=1, seed=1, jit=False, packed=True)
     # Rows of two pairs of 11 symbols; a target is its source with each symbol replaced by the next.
     source = np.random.default_rng(1).integers(2, V - 1, (8, 22), "int32")
     source[..., 10::11] = 1

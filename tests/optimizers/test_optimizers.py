@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.step import TrainStep
 from tests import reference
@@ -155,8 +156,8 @@ def test_with_xla_a_models_updates_are_those_without(make_model: Callable[..., A
     for jit in (False, True):
         model = make_model()
         optimizer = _make("adafactor", [w.value for w in model.trainable_weights])
-        options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": jit}
-        step = TrainStep(model, optimizer, make_strategy(Devices(1)), accumulate=2, **options)
+        parts = model, optimizer, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
+        step = TrainStep(*parts, accumulate=2, seed=1, jit=jit)
         losses = []
         for number in range(1, 6):
             step(batch, number, 0.01)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import Store
+from t2t_lite.groups import BatchGroup
 from t2t_lite.models.transformer_cost import TransformerCost
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.progress import time_left
@@ -42,7 +43,7 @@ BATCH = {"source": np.ones((2, 3), np.int32), "target": np.array([[4, 1, 0, 0], 
 
 def test_the_lines_of_an_epoch_add_up_to_the_plans_sums(toy_store: Store, tmp_path: Path) -> None:
     split = toy_store.split("train")
-    plan = make_plan(split, batch_tokens=256, max_length=64, packing=False, seed=1)
+    plan = make_plan(split, BatchGroup(batch_tokens=256, max_length=64), 1)
     report = _report(tmp_path)
     for step in range(1, plan.steps_per_epoch + 1):
         batch = assemble(split, plan.batch(step), packing=False)

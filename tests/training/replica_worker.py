@@ -20,6 +20,7 @@ from t2t_lite import config, registry
 from t2t_lite.data.pipeline import assemble, make_plan
 from t2t_lite.data.store import open_store
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.groups import BatchGroup
 from t2t_lite.layers import dropout as dropout_layer
 from t2t_lite.layers import noisy_top_k
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
@@ -122,11 +123,10 @@ def train(
     with strategy.scope():
         model = make_model(hparams.model, hparams, size, size, True)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
-    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 0.0, "seed": 1, "jit": False}
-    packing = hparams.packing
-    step = TrainStep(model, optimizer, strategy, accumulate=accumulate, packed=packing, **options)
+    packing, parts = hparams.packing, (model, optimizer, strategy, hparams.optimization)
+    step = TrainStep(*parts, accumulate=accumulate, seed=1, jit=False, packed=packing)
     split = store.split("train")
-    plan = make_plan(split, batch_tokens=BATCH_TOKENS, max_length=MAX_LENGTH, packing=packing, seed=1)
+    plan = make_plan(split, BatchGroup(batch_tokens=BATCH_TOKENS, max_length=MAX_LENGTH, packing=packing), 1)
     losses, norms, tokens, shapes, empty_rows = [], [], [], [], []
     bits: dict[Row, int] = {}
     with recorded_bits() as drawn:

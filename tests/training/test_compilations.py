@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import TrainingError
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.metrics_log import Report, read_metrics
 from t2t_lite.training.compilations import Compilations
@@ -33,8 +34,8 @@ def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
 ) -> None:
     model = make_model()
     adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
-    step = TrainStep(model, adam, make_strategy(Devices(1)), accumulate=1, **options)
+    parts = model, adam, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
+    step = TrainStep(*parts, accumulate=1, seed=1, jit=True)
     report = Report(tmp_path, 1, 30, cost=model.cost, flops=0, device_flops_per_second=1e9)
     compilations = Compilations(report, 2)
     start = time.perf_counter()
@@ -121,8 +122,8 @@ def test_what_was_compiled_ahead_is_not_compiled_again_and_changes_nothing(
     def trained(ahead: bool) -> tuple[list[float], list[bool]]:
         model = make_model()
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
-        step = TrainStep(model, adam, make_strategy(Devices(1)), accumulate=1, **options)
+        parts = model, adam, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
+        step = TrainStep(*parts, accumulate=1, seed=1, jit=True)
         step.warm_up(*SHAPES[0])
         if ahead:
             Compilations(report, 3).compile_ahead(shapes, step.warm_up, 2)

@@ -26,7 +26,7 @@ from t2t_lite.runs.checkpoint_files import step_of
 from t2t_lite.runs.metrics_log import Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec, make_model
 from t2t_lite.training.non_finite import NonFiniteGuard, _watched
-from t2t_lite.training.recipe import make_step, recipe_plan
+from t2t_lite.training.step import TrainStep
 from t2t_lite.training.trainer import Trainer
 from tests import commands
 
@@ -49,7 +49,7 @@ class Case:
         return [int(pair) for pair in rows[rows >= 0]]
 
     def plan(self) -> Plan:
-        return recipe_plan(self.trainer.spec.hparams, self.trainer.store.split("train"))
+        return self.trainer._make_plan()
 
     def begin(self) -> None:
         self.trainer.begin()
@@ -67,7 +67,7 @@ def _rows_of(rows: np.ndarray, part: int) -> np.ndarray:
 def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
     """A piece of the sources that is in two or three of the batches, not in the first, and where it is."""
     split = trainer.store.split("train")
-    plan = recipe_plan(trainer.spec.hparams, split)
+    plan = trainer._make_plan()
     holds: dict[int, dict[int, set[int]]] = {}
     for step in range(1, STEPS + 1):
         for part in range(PARTS):
@@ -192,7 +192,9 @@ def test_the_largest_batch_is_tried_first_and_leaves_no_trace(case: Case) -> Non
     shape = trainer._largest()
     shapes = [(b.rows, b.source_length, b.target_length) for b in case.plan().buckets]
     assert shape == max(shapes, key=lambda each: trainer.model.cost.activation_bytes(*each, 4))
-    make_step(trainer.spec.hparams, trainer.model, trainer.optimizer, trainer.strategy, PARTS).warm_up(*shape)
+    hparams = trainer.spec.hparams
+    parts = (trainer.model, trainer.optimizer, trainer.strategy, hparams.optimization)
+    TrainStep(*parts, accumulate=PARTS, seed=hparams.seed, jit=False, packed=hparams.packing).warm_up(*shape)
     for old, variable in zip(before, variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), old)
 

@@ -14,7 +14,6 @@ from t2t_lite.errors import DataError
 from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.recipe import recipe_plan
 from t2t_lite.training.trainer import Trainer
 from tests.checkpoints import assert_same_bits, tensors
 
@@ -138,7 +137,7 @@ def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: 
     trainer.begin(warm_start_from=str(tmp_path / "old"), with_optimizer=True)
     trainer.run()
     split = toy_store.split("train")
-    planned = functools.partial(planned_flops, trainer.model.cost, split, recipe_plan(hparams, split))
+    planned = functools.partial(planned_flops, trainer.model.cost, split, trainer._make_plan())
     own = [(step, planned(step) - planned(40)) for step in (44, 46)]
     assert [(line["step"], line["flops"]) for line in read_metrics(run) if "flops" in line] == own
     _forget_after(run, 45)

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.step import TrainStep
 from tests import reference
@@ -22,8 +23,9 @@ class Setup:
     def __init__(self, model: Any, **options: Any) -> None:
         self.model = model
         self.adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        options = {"accumulate": 4, "label_smoothing": SMOOTHING, "clip_norm": 0.0, "seed": 1} | options
-        self.step = TrainStep(model, self.adam, make_strategy(Devices(1)), jit=False, **options)
+        how = {name: options.pop(name) for name in ("accumulate", "packed") if name in options}
+        parts = model, self.adam, make_strategy(Devices(1)), OptimizerGroup(**options)
+        self.step = TrainStep(*parts, seed=1, jit=False, **{"accumulate": 4, **how})
         self.start = self.state()
 
     def state(self) -> list[Array]:

@@ -16,12 +16,13 @@ from t2t_lite import config
 from t2t_lite.distributed import devices
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import UsageError
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
-from t2t_lite.training.recipe import check_recipe, uses_xla
+from t2t_lite.training.build import build_model, uses_xla
 from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.training.xla_worker import PARTS, SHAPES, STEPS
@@ -93,8 +94,8 @@ def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_bef
 ) -> None:
     model = make_model()
     adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    options: dict[str, Any] = {"label_smoothing": 0.1, "clip_norm": 1.0, "seed": 1, "jit": True}
-    step = TrainStep(model, adam, make_strategy(Devices(1)), accumulate=4, **options)
+    parts = model, adam, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
+    step = TrainStep(*parts, accumulate=4, seed=1, jit=True)
     graph = step._step.get_concrete_function().graph.as_graph_def()
     programs = [node.attr["f"].func.name for node in graph.node if node.op == "StatefulPartitionedCall"]
     functions = {function.signature.name: function for function in graph.library.function}
@@ -116,5 +117,5 @@ def test_a_model_that_xla_cannot_compile_has_plain_graphs_on_gpus(monkeypatch: p
         assert not uses_xla(config.replace(hparams, jit="off"), model)
     asked = RnnHParams(**sizes, jit="on")
     with pytest.raises(UsageError, match=r"XLA cannot compile the training of a Rnn\. Leave jit at auto"):
-        check_recipe(asked, Rnn.from_hparams(asked, 9, 9, True))
-    check_recipe(TransformerHParams(**sizes, d_ff=8, jit="on"), model)
+        build_model("rnn", asked, 9, 9, True)
+    build_model("transformer", TransformerHParams(**sizes, d_ff=8, jit="on"), 9, 9, True)

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.distributed.devices import Devices, make_strategy
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.adam import Adam
@@ -40,16 +41,9 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
         model = Transformer.from_hparams(hparams, VOCAB, VOCAB, shared=True)
         adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
     variables = (*adam.variables, *adam.m, *adam.v)
-    step = TrainStep(
-        model,
-        adam,
-        strategy,
-        accumulate=PARTS // int(strategy.num_replicas_in_sync),
-        label_smoothing=0.1,
-        clip_norm=clip_norm,
-        seed=1,
-        jit=jit,
-    )
+    accumulate = PARTS // int(strategy.num_replicas_in_sync)
+    settings = OptimizerGroup(clip_norm=clip_norm)
+    step = TrainStep(model, adam, strategy, settings, accumulate=accumulate, seed=1, jit=jit)
     outcomes = []
     for number, batch in zip(range(1, STEPS + 1), batches(), strict=False):
         before = step(batch, number, 1e-3)
