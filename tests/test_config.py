@@ -246,12 +246,21 @@ def test_a_field_of_a_type_that_no_value_can_be_read_as_is_refused(kind: str) ->
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
     for cls, own in ((TransformerHParams, 27), (RnnHParams, 9), (config.HParams, 0)):
         groups = [field.group for field in config.fields(cls).values()]
-        assert [*dict.fromkeys(groups)] == ["model", "optimizer", "batch", "run", "decode"][own == 0 :]
+        assert [*dict.fromkeys(groups)] == ["model", "optimization", "batch", "run", "decode"][own == 0 :]
         assert len(config.model_fields(cls)) == own
         assert [*config.to_dict(cls())] == [*config.fields(cls)]
         assert {field.name for field in dataclasses.fields(cls)} == config.fields(cls).keys()
     assert config.recipe_class("rnn") is RnnHParams
     assert config.recipe_class("of_nobody") is None
+
+
+def test_a_group_has_the_recipes_values_of_its_fields_alone() -> None:
+    hparams = TransformerHParams(train_steps=7, beam_size=3)
+    assert (hparams.run.train_steps, hparams.decode.beam_size) == (7, 3)
+    groups = [hparams.optimization, hparams.batch, hparams.run, hparams.decode]
+    shared = {name: value for group in groups for name, value in dataclasses.asdict(group).items()}
+    assert shared == {name: getattr(hparams, name) for name in config.fields(config.HParams)}
+    assert config.replace(hparams, train_steps=8).run.train_steps == 8
 
 
 def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
