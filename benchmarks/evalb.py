@@ -15,7 +15,7 @@ import time
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.metrics import bracketing
-from t2t_lite.text import trees
+from t2t_lite.text.trees import tree as trees
 
 REPEATS = 15
 

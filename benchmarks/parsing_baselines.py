@@ -20,8 +20,8 @@ from collections import Counter, defaultdict
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.metrics import bracketing
-from t2t_lite.text.linearize import linearize, restore
-from t2t_lite.text.trees import Tree, normalize, read_trees
+from t2t_lite.text.trees.linearize import linearize, restore
+from t2t_lite.text.trees.tree import Tree, normalize, read_trees
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ import sys
 
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.metrics import bracketing
-from t2t_lite.text.trees import parse
+from t2t_lite.text.trees.tree import parse
 
 
 def main() -> int:

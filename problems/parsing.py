@@ -29,10 +29,10 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
-from t2t_lite.text.linearize import linearize
-from t2t_lite.text.odd_leaves import odd_name, without
-from t2t_lite.text.tree_codec import TreeCodec
-from t2t_lite.text.trees import Tree, normalize, read_trees
+from t2t_lite.text.trees.codec import TreeCodec
+from t2t_lite.text.trees.linearize import linearize
+from t2t_lite.text.trees.odd_leaves import odd_name, without
+from t2t_lite.text.trees.tree import Tree, normalize, read_trees
 
 from . import augment
 

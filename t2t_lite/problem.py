@@ -49,7 +49,7 @@ class Problem:
 
     Class attributes to override:
         source_language, target_language: names of the two sides, such as "en" and "de".
-        codec: how targets are learned and outputs read: as text, or as trees (text/tree_codec.py).
+        codec: how targets are learned and outputs read: as text, or as trees (text/trees/codec.py).
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
         vocab_type: "bpe", "unigram" or "char" (single characters), as SentencePiece trains them. The codec may choose
             another for the targets.
@@ -210,8 +210,8 @@ def check_codec(problem: Problem | type[Problem]) -> None:
     if not isinstance(codec, Codec) or type(codec_of(codec.settings)) is not type(codec):
         raise UsageError(
             f"The problem {problem.name!r} has the codec {codec!r}, which nothing would find again for its "
-            "prepared data. Give Codec() of t2t_lite.text.codec, for text, or TreeCodec() of t2t_lite.text.tree_codec, "
-            "for trees."
+            "prepared data. Give Codec() of t2t_lite.text.codec, for text, or TreeCodec() of "
+            "t2t_lite.text.trees.codec, for trees."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from t2t_lite.text.trees import Tree, parse
+from t2t_lite.text.trees.tree import Tree, parse
 
 # Words end in their case, number or tense. Adjectives follow their nouns, verbs stand last, and nothing marks the end.
 _ENDINGS = {"NOM": "ak", "ACC": "om", "ADJ": "ir", "POST": "su", "VERB": "eta", "AUX": "vu"}

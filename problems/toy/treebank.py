@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from t2t_lite.text.trees import Leaf, Node, Tree
+from t2t_lite.text.trees.tree import Leaf, Node, Tree
 
 from . import treebank_words as words
 from .treebank_clauses import Clauses, Predicate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from t2t_lite.text.trees import Leaf
+from t2t_lite.text.trees.tree import Leaf
 
 from . import treebank_words as words
 from .treebank_nouns import Nodes, NounPhrases, leaf, phrase, prepositional

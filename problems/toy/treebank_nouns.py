@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from t2t_lite.text.trees import Leaf, Node
+from t2t_lite.text.trees.tree import Leaf, Node
 
 from . import treebank_words as words
 from .draw import Draw, T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from t2t_lite.text.trees import Leaf
+from t2t_lite.text.trees.tree import Leaf
 
 from .tables import by_first, read
 

@@ -250,7 +250,7 @@ def _rows(args: argparse.Namespace, lines: Sequence[str], results: Sequence[Sequ
 
 
 def _pretty(text: str) -> str:
-    from t2t_lite.text.trees import parse
+    from t2t_lite.text.trees.tree import parse
 
     try:
         return f"{parse(text).pretty() if text else ''}\n\n"

@@ -26,7 +26,7 @@ def score_trees(args: argparse.Namespace) -> int:
     """Scores --test against --gold; returns the exit status."""
     from t2t_lite.data.sources import read_lines
     from t2t_lite.metrics import bracketing
-    from t2t_lite.text.trees import check_words, tree_lines
+    from t2t_lite.text.trees.tree import check_words, tree_lines
 
     gold, test = (tree_lines(list(read_lines(path)), path) for path in (args.gold, args.test))
     check_words(gold, args.gold)

@@ -88,7 +88,7 @@ def _check_kind(args: argparse.Namespace, trees: bool) -> None:
 def score_pairs(args: argparse.Namespace) -> int:
     """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.text.trees import tree_lines
+    from t2t_lite.text.trees.tree import tree_lines
 
     request = common.open_request(args)
     specs = request.check()

@@ -117,7 +117,7 @@ def _run(args: argparse.Namespace) -> int:
         print(f"heads = {args.heads}")
     if args.tree is not None:
         from t2t_lite.insights.tree_picture import tree_svg
-        from t2t_lite.text.trees import parse
+        from t2t_lite.text.trees.tree import parse
 
         output.write_file(args.tree, tree_svg(parse(sentences[0].translations[0].text)).encode("utf-8"))
         print(f"tree = {args.tree}")

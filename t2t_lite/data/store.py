@@ -6,7 +6,7 @@ vocabulary.model            or source.model and target.model; other endings: dat
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
 dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
-tags.json                   trees only: the tags that words may have (text/tag_table.py)
+tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _log = logging.getLogger("t2t_lite")
 class Hypothesis:
     """One output. `score` is log-probability / length penalty, for a sample the log-probability; 0 for an empty input.
 
-    repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/linearize.py).
+    repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
     """
 
     text: str

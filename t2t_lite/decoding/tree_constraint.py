@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.ids import EOS
-from t2t_lite.text.tree_grammar import TreeGrammar
+from t2t_lite.text.trees.linearize import TreeGrammar
 
 MOST_OPENED = 32  # phrases that open between two words: several times what treebanks have
 

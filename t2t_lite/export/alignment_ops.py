@@ -1,4 +1,4 @@
-"""The tags that a parser wrote, aligned with words inside a graph: text/tag_alignment.py in core TensorFlow ops.
+"""The tags that a parser wrote, aligned with words inside a graph: text/trees/tag_model.py in core TensorFlow ops.
 
 Legend: B sentences, M tags of the one with the most, W words of all sentences together, D places of the band.
 """
@@ -11,8 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.export.lookup_ops import GraphLookup
-from t2t_lite.text.tag_alignment import BAND, FAR, RANKS
-from t2t_lite.text.tag_model import ENDING, SKIP, TagModel
+from t2t_lite.text.trees.tag_model import BAND, ENDING, FAR, RANKS, SKIP, TagModel
 
 _PLACES = 2 * BAND + 1
 

@@ -82,8 +82,8 @@ max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {e
 _README_OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The
 program prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need
-not be one: `TreeText` of t2t_lite.text.tree_text makes a tree of any symbols and a sentence; it takes the table that
-`load_table` of t2t_lite.text.tag_table reads from this folder. t2t-lite's own export, --format=saved_model,
+not be one: `TreeText` of t2t_lite.text.trees.codec makes a tree of any symbols and a sentence; it takes the table that
+`load_table` of t2t_lite.text.trees.tag_table reads from this folder. t2t-lite's own export, --format=saved_model,
 gives trees.
 """
 

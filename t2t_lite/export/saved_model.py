@@ -25,7 +25,7 @@ from t2t_lite.ops.int8_product import assert_exact
 from t2t_lite.ops.stored import stored_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees.codec import TreeText
 
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.
 ATTENTION_ROWS, ATTENTION_PIECES = 4, 64

@@ -1,4 +1,4 @@
-"""Trees inside a graph: text/tree_text.py in core TensorFlow ops.
+"""Trees inside a graph: text/trees/codec.py in core TensorFlow ops.
 
 A tree over given words is a set of nested spans, each from the number of words before its phrase to that at its end.
 One loop finds where phrases end: it takes one bracket at a time, in all sentences at once. Everything else is computed
@@ -19,8 +19,8 @@ from t2t_lite.export.alignment_ops import GraphAlignment
 from t2t_lite.export.lookup_ops import GraphLookup
 from t2t_lite.export.text_ops import BLANK, utf_8
 from t2t_lite.ids import EOS, UNK
-from t2t_lite.text.linearize import ROOT, SYMBOL
-from t2t_lite.text.tag_table import MARK_RE2, TAG, WSJ, TagTable
+from t2t_lite.text.trees.linearize import ROOT, SYMBOL
+from t2t_lite.text.trees.tag_table import MARK_RE2, TAG, WSJ, TagTable
 
 _NO_SYMBOL = 0  # the code of PAD, EOS, UNK and everything that linearize does not write
 _LEAF = 1  # the code of a tag

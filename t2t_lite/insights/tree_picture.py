@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 
-from t2t_lite.text.trees import Leaf, Tree, unescape
+from t2t_lite.text.trees.tree import Leaf, Tree, unescape
 
 _CHARACTER, _GAP = 8.5, 18.0  # pixels: about the width of a character; between two words
 _LEVEL, _MARGIN = 46.0, 20.0  # pixels: from a label to the labels below it; around the picture

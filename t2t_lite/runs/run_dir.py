@@ -5,7 +5,7 @@ problem.json   FORMAT, the problem's name and options, where its data is and its
                code, the vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that
                of all these
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: data/vocabulary_files.py
-tags.json      of a parser: the tags that words may have (text/tag_table.py)
+tags.json      of a parser: the tags that words may have (text/trees/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/metrics_log.py)
 default_weights.json  which weights the commands take (runs/default_weights.py)
 run.json       each start of the trainer (runs/run_log.py)

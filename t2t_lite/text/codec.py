@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import os
 
     from t2t_lite.text.any_vocabulary import AnyVocabulary
-    from t2t_lite.text.tree_grammar import TreeGrammar
+    from t2t_lite.text.trees.linearize import TreeGrammar
 
 Pair = tuple[str, str]  # source, target
 

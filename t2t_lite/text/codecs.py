@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_lite.text.codec import Codec
-from t2t_lite.text.tree_codec import TreeCodec
+from t2t_lite.text.trees.codec import TreeCodec
 
 
 def codec_of(settings: Mapping[str, Any]) -> Codec:

@@ -12,9 +12,9 @@ from t2t_lite.cli.eval import make_parser
 from t2t_lite.cli.eval_scores import explain_faults
 from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
-from t2t_lite.text.tag_table import TagCounts
-from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.trees import parse
+from t2t_lite.text.trees.codec import TreeText
+from t2t_lite.text.trees.tag_table import TagCounts
+from t2t_lite.text.trees.tree import parse
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
 from tests.tag_sets import TAG_SETS

@@ -13,7 +13,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from t2t_lite.problem import Problem, reverse
 from t2t_lite.text.codec import Codec
-from t2t_lite.text.tree_codec import TreeCodec
+from t2t_lite.text.trees.codec import TreeCodec
 
 
 class Made(Problem):

@@ -11,7 +11,7 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import Problem
-from t2t_lite.text.tree_codec import TreeCodec
+from t2t_lite.text.trees.codec import TreeCodec
 
 Pair = tuple[str, str]
 

@@ -10,7 +10,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.insights.sentence import attend
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees.codec import TreeText
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 

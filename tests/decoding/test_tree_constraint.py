@@ -21,8 +21,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.problems.toy import treebank
 from t2t_lite.samplers.base import make_sampler
-from t2t_lite.text.linearize import linearize, restore
-from t2t_lite.text.tree_grammar import TreeGrammar
+from t2t_lite.text.trees.linearize import TreeGrammar, linearize, restore
 from tests import reference, slips
 from tests.searches import EOS, PAD, Searches, hypotheses, without_padding
 

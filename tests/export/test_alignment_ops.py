@@ -8,9 +8,9 @@ import pytest
 
 from t2t_lite.ids import UNK
 from t2t_lite.problems.toy import treebank
-from t2t_lite.text import linearize as lin
-from t2t_lite.text.tag_table import TagTable
-from t2t_lite.text.trees import Tree
+from t2t_lite.text.trees import linearize as lin
+from t2t_lite.text.trees.tag_table import TagTable
+from t2t_lite.text.trees.tree import Tree
 from tests import slips
 from tests.export.test_tag_set_ops import trees as in_graph
 from tests.text.test_tag_alignment import learned

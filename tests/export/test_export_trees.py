@@ -14,10 +14,10 @@ from t2t_lite.export.export import export
 from t2t_lite.export.export_folder import SIGNATURES
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.text import trees
-from t2t_lite.text.linearize import sentence
-from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees import tree as trees
+from t2t_lite.text.trees.codec import TreeText
+from t2t_lite.text.trees.linearize import sentence
+from t2t_lite.text.trees.tag_table import WSJ, TagCounts, load_table
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.export.conftest import EXPORTED, Exported

@@ -1,4 +1,4 @@
-"""A graph repairs tags as text/tag_table.py does, for each set of tags; gold trees stay as they are."""
+"""A graph repairs tags as text/trees/tag_table.py does, for each set of tags; gold trees stay as they are."""
 
 import itertools
 import random
@@ -11,9 +11,9 @@ from t2t_lite.export.lookup_ops import GraphLookup
 from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import UNK
 from t2t_lite.problems.parsing import as_pair
-from t2t_lite.text import linearize as lin
-from t2t_lite.text.tag_table import MARK, MARK_RE2, TagCounts, TagTable
-from t2t_lite.text.trees import normalize, parse
+from t2t_lite.text.trees import linearize as lin
+from t2t_lite.text.trees.tag_table import MARK, MARK_RE2, TagCounts, TagTable
+from t2t_lite.text.trees.tree import normalize, parse
 from tests.tag_sets import TAG_SETS
 
 UNSEEN = ["zebra", "a\u00a0b", "?!", "\u2026", "-RCB-", "*LSB*", "XX", "_", "\u0663", "\u3007", "\u2160", "\u20e3", "'"]

@@ -1,4 +1,4 @@
-"""A graph makes the same trees as text/linearize.py, for any output of a model and any words."""
+"""A graph makes the same trees as text/trees/linearize.py, for any output of a model and any words."""
 
 import itertools
 import random
@@ -15,8 +15,9 @@ from tensorflow.python.framework import op_def_registry
 from t2t_lite.data.sources import read_lines
 from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD, UNK
-from t2t_lite.text import linearize as lin
-from t2t_lite.text import trees
+from t2t_lite.text.trees import linearize as lin
+from t2t_lite.text.trees import tree as trees
+from t2t_lite.text.trees.tag_table import PUNCTUATION
 
 LABELS = "S NP VP TOP".split()
 NOT_SYMBOLS = ["(", ")", "", "(X(Y", "a b", "()"]
@@ -33,7 +34,7 @@ WORDS = [
     "don't",
     "(",
     "x)",
-    *lin.PUNCTUATION,
+    *PUNCTUATION,
     "naïve",
     "a\u00a0b",
     "\u3000",

@@ -30,10 +30,10 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.default_weights import FILE as DEFAULT_WEIGHTS
 from t2t_lite.runs.default_weights import read_default, write_default
 from t2t_lite.runs.run_dir import RunSpec, read_run, write_run
-from t2t_lite.text.linearize import linearize, repair
-from t2t_lite.text.tag_table import TAG, parse_table
-from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.trees import escape, normalize, parse, read_trees
+from t2t_lite.text.trees.codec import TreeText
+from t2t_lite.text.trees.linearize import linearize, repair
+from t2t_lite.text.trees.tag_table import TAG, parse_table
+from t2t_lite.text.trees.tree import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from t2t_lite.insights.tree_picture import tree_svg
-from t2t_lite.text.trees import parse
+from t2t_lite.text.trees.tree import parse
 
 SVG = "{http://www.w3.org/2000/svg}"
 TREE = parse("(S (NP (DT the) (NN R&D) (NN -LRB-)) (VP (VBZ sees) (NP (PRP <it>))) (. .))")

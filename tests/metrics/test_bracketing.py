@@ -12,7 +12,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.evalb_report import SentenceScore, Status
-from t2t_lite.text import trees
+from t2t_lite.text.trees import tree as trees
 
 COLLINS = Parameters(quote_label=())
 # COLLINS.prm with the additions of new.prm, which came with the expected results of the bug set.

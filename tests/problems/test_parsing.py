@@ -19,9 +19,9 @@ from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.option_values import problem_options
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import FolderProblem, Treebank
-from t2t_lite.text.linearize import restore
-from t2t_lite.text.tree_codec import TreeCodec
-from t2t_lite.text.trees import Tree, normalize, parse, read_trees
+from t2t_lite.text.trees.codec import TreeCodec
+from t2t_lite.text.trees.linearize import restore
+from t2t_lite.text.trees.tree import Tree, normalize, parse, read_trees
 from tests.tag_sets import TAG_SETS
 
 _MRG = "( (S (NP-SBJ-1 (PRP {})) (VP (VBZ sleeps) (NP (-NONE- *T*-1))) (. .)) )\n"

@@ -18,8 +18,8 @@ import pytest
 
 from t2t_lite.problems.toy import treebank
 from t2t_lite.problems.toy import treebank_words as words
-from t2t_lite.text.linearize import linearize, restore
-from t2t_lite.text.trees import Leaf, Tree, normalize, parse
+from t2t_lite.text.trees.linearize import linearize, restore
+from t2t_lite.text.trees.tree import Leaf, Tree, normalize, parse
 
 TREES = list(itertools.islice(treebank.trees("tests"), 4000))
 # sha256 of the first 200 trees of a seed: if the trees change, every published toy score changes.

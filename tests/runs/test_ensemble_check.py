@@ -12,7 +12,7 @@ from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.tag_table import TAGS_FILE
+from t2t_lite.text.trees.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 

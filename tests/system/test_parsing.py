@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.runs.run_dir import read_run, write_run
-from t2t_lite.text.trees import parse
+from t2t_lite.text.trees.tree import parse
 
 pytestmark = pytest.mark.commit
 

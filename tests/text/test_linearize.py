@@ -8,9 +8,9 @@ import pytest
 
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError
-from t2t_lite.text import linearize as lin
-from t2t_lite.text import trees
-from t2t_lite.text.trees import Tree
+from t2t_lite.text.trees import linearize as lin
+from t2t_lite.text.trees import tree as trees
+from t2t_lite.text.trees.tree import Tree
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps)) (. .))"
 LABELS = "S NP VP PP TOP".split()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from t2t_lite.text.odd_leaves import odd_name, without
-from t2t_lite.text.trees import Leaf, normalize, parse
+from t2t_lite.text.trees.odd_leaves import odd_name, without
+from t2t_lite.text.trees.tree import Leaf, normalize, parse
 
 TREE = (
     "( (IP-MAT (NP-SBJ *con*) (CODE <P_3>) (VBD saw) (NP-OB1 (PRO it))"

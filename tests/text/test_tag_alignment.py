@@ -11,12 +11,11 @@ import pytest
 from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.problems.toy import treebank
-from t2t_lite.text import tag_alignment, tag_model
-from t2t_lite.text.linearize import linearize, repair, tag_punctuation
-from t2t_lite.text.tag_alignment import align
-from t2t_lite.text.tag_model import MOST, SKIP, TAG, TagModel
-from t2t_lite.text.tag_table import WSJ, TagCounts, TagTable, parse_table
-from t2t_lite.text.trees import Tree
+from t2t_lite.text.trees import tag_model
+from t2t_lite.text.trees.linearize import linearize, repair, tag_punctuation
+from t2t_lite.text.trees.tag_model import MOST, SKIP, TAG, TagModel, align
+from t2t_lite.text.trees.tag_table import WSJ, TagCounts, TagTable, parse_table
+from t2t_lite.text.trees.tree import Tree
 from tests import slips
 
 
@@ -108,7 +107,7 @@ def test_long_sentences_are_aligned_within_the_band(monkeypatch: pytest.MonkeyPa
     kept = [i for i in range(len(tags)) if i not in lost]
     found = align([tags[i] for i in kept], words, model)
     assert sum(at != i for at, i in zip(found, kept, strict=True)) <= 6
-    monkeypatch.setattr(tag_alignment, "BAND", 2)
+    monkeypatch.setattr(tag_model, "BAND", 2)
     assert align(["NN"] * 9, ["cat"] * 3, model) == [0, 1, 2, *[None] * 6]
     assert align(["NN"] * 3, ["cat"] * 9, model) == [0, 1, 2]
     assert align([], ["cat"], model) == []

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from t2t_lite.errors import DataError
-from t2t_lite.text import tag_table
-from t2t_lite.text.tag_table import PUNCTUATION, TAG, WSJ, TagCounts, TagTable, load_table, parse_table
+from t2t_lite.text.trees import tag_table
+from t2t_lite.text.trees.tag_table import PUNCTUATION, TAG, WSJ, TagCounts, TagTable, load_table, parse_table
 
 DELETED = (",", ".", ":", "``", "''")
 PAIRS = [

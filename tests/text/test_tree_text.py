@@ -3,8 +3,8 @@
 import pytest
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.linearize import sentence
-from t2t_lite.text.tree_text import TreeText
+from t2t_lite.text.trees.codec import TreeText
+from t2t_lite.text.trees.linearize import sentence
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 

@@ -9,8 +9,8 @@ import pytest
 
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.errors import DataError
-from t2t_lite.text import trees
-from t2t_lite.text.trees import Leaf, Tree
+from t2t_lite.text.trees import tree as trees
+from t2t_lite.text.trees.tree import Leaf, Tree
 
 CAT = "(S (NP (DT the) (NN cat)) (VP (VBZ sleeps) (PP (IN on) (NP (NNS mats)))) (. .))"
 

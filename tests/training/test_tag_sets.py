@@ -19,9 +19,9 @@ from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.runs.run_data import write_vocabularies
-from t2t_lite.text.tag_table import WSJ, TagCounts, load_table
-from t2t_lite.text.tree_text import TreeText
-from t2t_lite.text.trees import normalize, parse, read_trees
+from t2t_lite.text.trees.codec import TreeText
+from t2t_lite.text.trees.tag_table import WSJ, TagCounts, load_table
+from t2t_lite.text.trees.tree import normalize, parse, read_trees
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.training.evaluate import Evaluator
 from tests.tag_sets import TAG_SETS

@@ -10,24 +10,24 @@ tree; `repair` makes a tree from any sequence.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from t2t_lite.errors import DataError
-from t2t_lite.text.tag_alignment import align
-from t2t_lite.text.tag_model import TAG, TagModel
-from t2t_lite.text.tag_table import PUNCTUATION as PUNCTUATION
-from t2t_lite.text.tag_table import WSJ, TagTable
-from t2t_lite.text.trees import Leaf, Node, Tree, escape
+from t2t_lite.ids import UNK
+from t2t_lite.text.trees.tag_model import TAG, TagModel, align
+from t2t_lite.text.trees.tag_table import WSJ, TagTable
+from t2t_lite.text.trees.tree import Leaf, Node, Tree, escape
 
 ROOT = "TOP"  # the node above the parts if a sequence has several roots; EVALB does not count it
 
 # The faults that `repair` may count, in the order in which it looks for them.
 FAULTS = {
     "unknown": "symbols that are none, or not of the given ones: left out",
-    "extra_leaves": "tags that belong to no word (tag_alignment.py): left out",
+    "extra_leaves": "tags that belong to no word (tag_model.py): left out",
     "unopened": "closing labels that close no open phrase: left out",
     "crossed": "phrases closed because one around them closes",
     "empty": "phrases without words: left out",
@@ -90,7 +90,7 @@ def repair(
 ) -> tuple[Tree, Counter[str]]:
     """Returns a tree over exactly `words` that keeps what it can of `symbols`; for a valid tree, the same as `restore`.
 
-    If there are more or fewer tags than words, they are aligned (tag_alignment.py). All words without a tag that stand
+    If there are more or fewer tags than words, they are aligned (tag_model.py). All words without a tag that stand
     together have one place: the first phrase there that would otherwise be empty; else, by the tag of the first of
     them, before the next tag or after the last one. Words after the last tag go into the phrase that is open at the
     end, or else into the root.
@@ -246,3 +246,31 @@ class _Building:
             self.faults["roots"] += 1
             self._nodes = [ROOT, *self._nodes, None]
         return Tree(tuple(self._nodes))
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeGrammar:
+    """Which symbols may follow each other in a tree: the parts that they have, by id, for a search that writes trees.
+
+    Attributes:
+        tags: whether a symbol is a tag.
+        opens: the number of the label, from 1, of a phrase that opens; 0: the symbol opens none.
+        closes: the same of a phrase that closes.
+    """
+
+    tags: list[bool]
+    opens: list[int]
+    closes: list[int]
+
+    @classmethod
+    def of(cls, symbols: Sequence[str]) -> TreeGrammar | None:
+        """Returns the grammar of symbols, by id; None if they can write no tree.
+
+        A bracket without its counterpart has no part in trees.
+        """
+        matches = [SYMBOL.fullmatch(symbol) if i > UNK else None for i, symbol in enumerate(symbols)]
+        opening, closing = ({m[2] for m in matches if m and m[1] == bracket} for bracket in "()")
+        labels = {label: number for number, label in enumerate(sorted(opening & closing), 1)}
+        tags = [m is not None and not m[1] for m in matches]
+        opens, closes = ([labels.get(m[2], 0) if m and m[1] == bracket else 0 for m in matches] for bracket in "()")
+        return cls(tags, opens, closes) if labels and any(tags) else None

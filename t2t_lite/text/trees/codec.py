@@ -1,22 +1,27 @@
-"""Outputs of a parser: what its model reads and writes, and the trees that its user sees."""
+"""Codec of trees: targets are linearised trees (linearize.py); sources are their words, separated by spaces."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import UNK
-from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.codec import Outputs
-from t2t_lite.text.linearize import ROOT, linearize, repair, restore, sentence, tag_punctuation
-from t2t_lite.text.tag_table import TAGS_FILE, WSJ, TagTable
-from t2t_lite.text.tree_grammar import TreeGrammar
-from t2t_lite.text.trees import normalize, parse
-from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.codec import Codec, Learner, Outputs, Pair
+from t2t_lite.text.trees.linearize import ROOT, TreeGrammar, linearize, repair, restore, sentence, tag_punctuation
+from t2t_lite.text.trees.tag_table import TAGS_FILE, WSJ, TagCounts, TagTable, load_table
+from t2t_lite.text.trees.tree import normalize, parse
+
+if TYPE_CHECKING:
+    import os
+
+    from t2t_lite.text.any_vocabulary import AnyVocabulary
+    from t2t_lite.text.vocabulary import Vocabulary
 
 
 class TreeText(Outputs):
-    """Makes trees from what a model writes.
+    """A parser's outputs: trees made from what its model writes.
 
     Args:
         vocabulary: of the symbols (kind "word"); the model has no other symbols.
@@ -32,7 +37,7 @@ class TreeText(Outputs):
     is_text = False
 
     def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ) -> None:
-        self.words = own_vocabulary(vocabulary).words()
+        self.words = _own(vocabulary).words()
         self._known = frozenset(self.words[UNK + 1 :])
         self.table = table
 
@@ -88,8 +93,72 @@ class TreeText(Outputs):
         return {"tags": self.table.describe()}
 
 
-def own_vocabulary(vocabulary: AnyVocabulary) -> Vocabulary:
+class TreeCodec(Codec):
+    """Targets that are trees; their symbols have a vocabulary of their own, in which each symbol is one piece.
+
+    Args:
+        deleted: tags by which EVALB leaves words out; None: those of COLLINS.prm.
+    """
+
+    is_text = False
+    file_names = (TAGS_FILE,)
+    settings: ClassVar[Mapping[str, str]] = {"target_kind": "tree"}
+
+    def __init__(self, deleted: Collection[str] | None = None) -> None:
+        self._deleted = WSJ.deleted if deleted is None else deleted
+
+    def target_vocab_type(self, vocab_type: str) -> str:
+        return "word"
+
+    def check_vocabularies(self, problem: str, source: AnyVocabulary, target: AnyVocabulary) -> None:
+        from t2t_lite.text import sentencepiece_model
+
+        try:
+            kind = sentencepiece_model.kind(_own(target))
+        except UsageError as error:
+            raise UsageError(f"{problem}: {error}") from None
+        if source is target or kind != "word":
+            raise UsageError(
+                f"{problem} gives trees, whose symbols need a vocabulary of their own, of whole words; the one that "
+                "--vocabulary names is another. Give a run that was trained on trees."
+            )
+
+    def check_unknown(self, problem: str, number: int) -> None:
+        if number:
+            raise DataError(
+                f"The training trees of {problem} hold {number:,} symbols that the given vocabulary does not have, so "
+                "that a model could not learn them. Leave --vocabulary out."
+            )
+
+    def learner(self) -> Learner:
+        return _TagLearner(self._deleted)
+
+    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> TreeText:
+        return TreeText(vocabulary, load_table(folder))
+
+
+class _TagLearner(Learner):
+    """Learns which tags words have."""
+
+    def __init__(self, deleted: Collection[str]) -> None:
+        self._counts = TagCounts(deleted)
+
+    def watch(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
+        return self._counts.watch(pairs)
+
+    def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
+        table = self._counts.table()
+        if table is None:
+            return {}
+        for split, pairs in others.items():
+            table.check_gold(split, pairs)
+        return {TAGS_FILE: table.to_json()}
+
+
+def _own(vocabulary: AnyVocabulary) -> Vocabulary:
     """Returns the vocabulary if t2t-lite trained it; otherwise raises UsageError."""
+    from t2t_lite.text.vocabulary import Vocabulary
+
     if not isinstance(vocabulary, Vocabulary):
         raise UsageError(
             "Trees need a vocabulary of whole symbols, which t2t-lite trains; one that was imported from tensor2tensor "

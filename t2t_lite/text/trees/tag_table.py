@@ -25,9 +25,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError, check_format
-from t2t_lite.text.tag_model import TAG as TAG
-from t2t_lite.text.tag_model import Counts, TagModel, TagModelCounts
-from t2t_lite.text.trees import escape
+from t2t_lite.text.trees.tag_model import TAG as TAG
+from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts
+from t2t_lite.text.trees.tree import escape
 
 TAGS_FILE = "tags.json"
 

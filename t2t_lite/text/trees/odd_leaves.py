@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from t2t_lite.text.trees import Leaf, Node, Tree
+from t2t_lite.text.trees.tree import Leaf, Node, Tree
 
 _NOTES = ("ID", "CODE", "METADATA")
 _EMPTY = re.compile(r"(\*[A-Za-z?]+\*|\*(?=-))(?:-\d+)?")  # *con*, *T*-1, *-2; a word may be * or **
