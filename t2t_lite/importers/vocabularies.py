@@ -7,7 +7,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Self
+from typing import ClassVar, Self
 
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
@@ -22,20 +22,16 @@ _SHOWN = 40  # characters of a line in a message
 # oov_token of CFQ (google-research/cfq).
 UNKNOWN_TOKENS = ("UNK", "<UNK>", "<unk>", "<OOV>")
 
-_T2T_TOKENS = "a token vocabulary of tensor2tensor"
 _RESERVED = (b"<pad>", b"<EOS>")
 _BYTES_FILE = b"tensor2tensor ByteTextEncoder\n"
 
 SPECIAL = ("<blank>", "<s>", "</s>")  # OpenNMT-tf's first ids: constants.py of 2.32.0
 UNKNOWN_TOKEN = "<unk>"  # has the id after the last one in the file; it has no line of its own
-
 _TOKEN = re.compile(r"[^\t-\r ]+")
 _OPENNMT = "a vocabulary of OpenNMT-tf"
 
 ESCAPES = frozenset("\\_u;0123456789")  # the characters that escapes are written in
 IMPOSSIBLE = "\u3013"  # what an escaped code point that belongs to no character is decoded as
-
-_T2T_SUBWORDS = "a subword vocabulary of tensor2tensor"
 # \w is "_" and the categories L* and N*, which tensor2tensor uses: tests/importers/test_subwords.py compares them all.
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
@@ -46,9 +42,25 @@ class ImportedVocabulary(AnyVocabulary):
     """A vocabulary of another toolkit: `encode` and `text_of` do the same as that toolkit's own encode and decode.
 
     So `text_of` may write PAD and EOS as their names.
+
+    Attributes:
+        missing: the piece of an id that does not exist; "{}" stands for the id.
     """
 
-    def pad(self, size: int) -> ImportedVocabulary:
+    missing: ClassVar[str] = ""
+
+    def __init__(self, data: bytes, pieces: Sequence[str]) -> None:
+        super().__init__(data)
+        self._pieces = pieces
+
+    @property
+    def size(self) -> int:
+        return len(self._pieces)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        return [self._pieces[i] if 0 <= i < self.size else self.missing.format(i) for i in map(int, ids)]
+
+    def pad(self, size: int) -> Self:
         """Returns the vocabulary with ids added at its end, so that it has `size` ids.
 
         A model made with vocab_divisor has more ids than pieces; the added ids are decoded as in tensor2tensor.
@@ -59,10 +71,6 @@ class ImportedVocabulary(AnyVocabulary):
         if size > self.size:
             raise DataError(f"This vocabulary has {self.size:,} ids always, and the model {size:,}.")
         return self
-
-    def _append(self, lines: bytes) -> Self:
-        """Returns the vocabulary with lines added to its file; itself if there are none."""
-        return type(self)(self.data.removesuffix(b"\n") + b"\n" + lines) if lines else self
 
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it: stripped, as t2t-datagen and t2t-decoder do."""
@@ -86,11 +94,6 @@ class ImportedVocabulary(AnyVocabulary):
         """Returns what `shown` writes for a piece inside a word, and whether the piece after it begins a word."""
 
 
-def shown_token(token: str) -> tuple[str, bool]:
-    """`shown_name` of a token between white space."""
-    return token.removesuffix(_CONTINUED) or token, not token.endswith(_CONTINUED)
-
-
 def split_lines(data: bytes, what: str) -> list[str]:
     """The lines of a vocabulary file, cut at newlines only: pieces may hold U+0085 and U+2028.
 
@@ -110,19 +113,43 @@ def split_lines(data: bytes, what: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def check_first(pieces: Sequence[str], what: str) -> None:
-    """Raises DataError unless the first two pieces are PAD and EOS, by the names that tensor2tensor gives them."""
-    found = [piece.removesuffix("_") for piece in pieces[: EOS + 1]]
-    if found != ["<pad>", "<EOS>"]:
-        shown = " and ".join(repr(piece[:_SHOWN]) for piece in pieces[: EOS + 1])
-        raise DataError(
-            f"The file begins with {shown}; {what} begins with '<pad>' and '<EOS>'. "
-            "Its files are named vocab.PROBLEM.SIZE[.subwords] and lie in the folder given to t2t-datagen --data_dir."
-        )
+class _T2TFile(ImportedVocabulary):
+    """A vocabulary that tensor2tensor keeps in a file, which begins with PAD and EOS.
+
+    Attributes:
+        what: the kind of file, for messages.
+    """
+
+    what: ClassVar[str]
+
+    def __init__(self, data: bytes) -> None:
+        pieces = [self._read_line(line) for line in split_lines(data, self.what)]
+        super().__init__(data, pieces)
+        if [piece.removesuffix("_") for piece in pieces[: EOS + 1]] != ["<pad>", "<EOS>"]:
+            first = " and ".join(repr(piece[:_SHOWN]) for piece in pieces[: EOS + 1])
+            raise DataError(
+                f"The file begins with {first}; {self.what} begins with '<pad>' and '<EOS>'. Its files are named "
+                "vocab.PROBLEM.SIZE[.subwords] and lie in the folder given to t2t-datagen --data_dir."
+            )
+        self.ids = {piece: i for i, piece in enumerate(pieces) if piece}  # of equal pieces the last one counts
+
+    def pad(self, size: int) -> Self:
+        lines = b"".join(self._line_of(i) + b"\n" for i in range(self.size, size))
+        return type(self)(self.data.removesuffix(b"\n") + b"\n" + lines) if lines else self
+
+    @staticmethod
+    @abc.abstractmethod
+    def _read_line(line: str) -> str:
+        """Piece of a line."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def _line_of(i: int) -> bytes:
+        """Line of an id without a piece."""
 
 
 @VOCABULARIES.register(".subwords")
-class SubwordVocabulary(ImportedVocabulary):
+class SubwordVocabulary(_T2TFile):
     r"""A subword vocabulary, equal to tensor2tensor's SubwordTextEncoder(FILE).
 
     trax and the official models of TensorFlow's model garden have files of the same form. A text is cut into tokens:
@@ -139,29 +166,28 @@ class SubwordVocabulary(ImportedVocabulary):
     """
 
     suffix = ".subwords"
+    what = "a subword vocabulary of tensor2tensor"
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._pieces = [_unquote(line) for line in split_lines(data, _T2T_SUBWORDS)]
-        check_first(self._pieces, _T2T_SUBWORDS)
-        self.ids = {piece: i for i, piece in enumerate(self._pieces) if piece}  # of equal pieces the last one counts
         self.alphabet = ESCAPES.union(*self._pieces)
         if lacking := sorted(char for char in self.alphabet if char not in self.ids):
-            shown = ", ".join(map(repr, lacking[:8])) + (", ..." if len(lacking) > 8 else "")
+            some = ", ".join(map(repr, lacking[:8])) + (", ..." if len(lacking) > 8 else "")
             raise DataError(
-                f"This subword vocabulary has no pieces for {len(lacking)} single characters ({shown}), with which it "
+                f"This subword vocabulary has no pieces for {len(lacking)} single characters ({some}), with which it "
                 "cannot encode every text: it is cut off or damaged. Copy the file again."
             )
         self.longest = max(map(len, self._pieces))
         self._cache: dict[str, list[int]] = {}
 
-    @property
-    def size(self) -> int:
-        return len(self._pieces)
+    @staticmethod
+    def _read_line(line: str) -> str:
+        piece = line.rstrip()
+        return piece[1:-1] if piece[:1] in ("'", '"') and piece.endswith(piece[:1]) else piece
 
-    def pad(self, size: int) -> SubwordVocabulary:
-        """As `ImportedVocabulary.pad`, with empty pieces."""
-        return self._append(b"''\n" * (size - self.size))
+    @staticmethod
+    def _line_of(i: int) -> bytes:
+        return b"''"
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text as it is, without EOS; "" has none."""
@@ -199,12 +225,8 @@ class SubwordVocabulary(ImportedVocabulary):
             spaced.append(f" {word}" if before[0].isalnum() and word[0].isalnum() else word)
         return "".join(spaced)
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the piece of each id, as it stands in the file; "" for an id that does not exist."""
-        return [self._pieces[i] if 0 <= i < self.size else "" for i in map(int, ids)]
-
     def shown_name(self, piece: str) -> tuple[str, bool]:
-        """As `ImportedVocabulary.shown_name`; a token counts as a word, and "_" alone, its end, keeps its name."""
+        """A token counts as a word; "_" alone, its end, keeps its name."""
         name = piece.removesuffix("_").replace(" ", WORD_START)
         return name.rstrip(WORD_START) or name[:1] or piece, piece.endswith("_")
 
@@ -229,13 +251,8 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(code) if 0 <= code < 0xD800 or 0xE000 <= code < 0x110000 else IMPOSSIBLE
 
 
-def _unquote(line: str) -> str:
-    piece = line.rstrip()
-    return piece[1:-1] if piece[:1] in ("'", '"') and piece.endswith(piece[:1]) else piece
-
-
 @VOCABULARIES.register(".tokens")
-class TokenVocabulary(ImportedVocabulary):
+class TokenVocabulary(_T2TFile):
     """A vocabulary of words or other tokens separated by white space: TokenTextEncoder(FILE, replace_oov=...).
 
     Args:
@@ -247,38 +264,28 @@ class TokenVocabulary(ImportedVocabulary):
     """
 
     suffix = ".tokens"
+    what = "a token vocabulary of tensor2tensor"
+    missing = "ID_{}"
 
     def __init__(self, data: bytes) -> None:
         super().__init__(data)
-        self._tokens = [line.strip() for line in split_lines(data, _T2T_TOKENS)]
-        check_first(self._tokens, _T2T_TOKENS)
-        self.ids = {token: i for i, token in enumerate(self._tokens)}  # of equal tokens the last one counts
-        there = [token for token in UNKNOWN_TOKENS if token in self.ids]
-        if not there:
+        unknown = [token for token in UNKNOWN_TOKENS if token in self.ids]
+        if not unknown:
             raise DataError(
                 f"This token vocabulary has no line {' or '.join(map(repr, UNKNOWN_TOKENS))}, the token for words that "
                 "it does not hold. If its problem in tensor2tensor names another one (replace_oov, oov_token), rename "
                 "that line to '<UNK>' in a copy of the file. If it names none, tensor2tensor ends at such a word, and "
                 "the model cannot be imported."
             )
-        self.unknown: int = self.ids[there[0]]
+        self.unknown: int = self.ids[unknown[0]]
 
-    def check_unknown(self) -> None:
-        """Raises DataError if several tokens may stand for unknown words: an import cannot know which one does."""
-        there = [token for token in UNKNOWN_TOKENS if token in self.ids]
-        if len(there) > 1:
-            raise DataError(
-                f"This token vocabulary holds {' and '.join(map(repr, there))}, and which of them stands for words "
-                "that it does not hold is not known. Rename the lines of the others, such as 'UNK' to 'UNK_'."
-            )
+    @staticmethod
+    def _read_line(line: str) -> str:
+        return line.strip()
 
-    @property
-    def size(self) -> int:
-        return len(self._tokens)
-
-    def pad(self, size: int) -> TokenVocabulary:
-        """As `ImportedVocabulary.pad`; the added tokens are "ID_7" and so on."""
-        return self._append(b"".join(b"ID_%d\n" % i for i in range(self.size, size)))
+    @staticmethod
+    def _line_of(i: int) -> bytes:
+        return b"ID_%d" % i
 
     def encode(self, text: str) -> list[int]:
         """Returns the ids of the tokens separated by white space, without EOS."""
@@ -288,13 +295,12 @@ class TokenVocabulary(ImportedVocabulary):
         """Returns the tokens of all `ids`, spaces between, as tensor2tensor's decode; "ID_7" if there is no id 7."""
         return " ".join(self.pieces(ids))
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id; "ID_7" if there is no id 7."""
-        return [self._tokens[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
-
     def shown_name(self, piece: str) -> tuple[str, bool]:
-        """As `ImportedVocabulary.shown_name`."""
-        return shown_token(piece)
+        return _shown_token(piece)
+
+
+def _shown_token(token: str) -> tuple[str, bool]:
+    return token.removesuffix(_CONTINUED) or token, not token.endswith(_CONTINUED)
 
 
 @VOCABULARIES.register(".bytes")
@@ -310,15 +316,12 @@ class ByteVocabulary(ImportedVocabulary):
     suffix = ".bytes"
 
     def __init__(self, data: bytes = _BYTES_FILE) -> None:
-        super().__init__(data)
+        self.bytes = [*_RESERVED, *(bytes([byte]) for byte in range(256))]
+        super().__init__(data, [piece.decode("ascii", "backslashreplace") for piece in self.bytes])
         if data != _BYTES_FILE:
             raise DataError(
                 f"This is no file of a byte vocabulary, which holds the line {_BYTES_FILE.decode()[:-1]!r}."
             )
-
-    @property
-    def size(self) -> int:
-        return len(_RESERVED) + 256
 
     def encode(self, text: str) -> list[int]:
         """Returns an id for each byte; half of a surrogate pair, which has no UTF-8, becomes U+FFFD."""
@@ -333,21 +336,11 @@ class ByteVocabulary(ImportedVocabulary):
 
         An id that does not exist gives no text; tensor2tensor ends with an error there.
         """
-        return b"".join(self.bytes_of(i) for i in map(int, ids)).decode("utf-8", "replace")
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the character of each ASCII byte, "\\xe4" for other bytes, "" for an id that does not exist."""
-        return [self.bytes_of(i).decode("ascii", "backslashreplace") for i in map(int, ids)]
+        return b"".join(self.bytes[i] for i in map(int, ids) if 0 <= i < self.size).decode("utf-8", "replace")
 
     def shown_name(self, piece: str) -> tuple[str, bool]:
-        """As `ImportedVocabulary.shown_name`; a space is WORD_START alone."""
+        """A space is WORD_START alone."""
         return piece.replace(" ", WORD_START), piece.isspace()
-
-    def bytes_of(self, i: int) -> bytes:
-        """The byte, or the name, that an id stands for; b"" for an id that does not exist."""
-        if not 0 <= i < self.size:
-            return b""
-        return _RESERVED[i] if i < len(_RESERVED) else bytes([i - len(_RESERVED)])
 
 
 @VOCABULARIES.register(".opennmt")
@@ -368,27 +361,23 @@ class OpenNmtVocabulary(ImportedVocabulary):
     """
 
     suffix = ".opennmt"
+    missing = "ID_{}"
 
     def __init__(self, data: bytes) -> None:
-        super().__init__(data)
         self.tokens = [line.removesuffix("\r") for line in split_lines(data, _OPENNMT)]
         if tuple(self.tokens[: len(SPECIAL)]) != SPECIAL:
             raise DataError(
                 f"The file begins with {', '.join(map(repr, self.tokens[:3]))}; {_OPENNMT} begins with "
                 f"{', '.join(map(repr, SPECIAL))}."
             )
-        self.unknown: int = len(self.tokens)
         padding, start, end, *words = self.tokens
-        self._pieces = [padding, end, start, *words, UNKNOWN_TOKEN]
+        super().__init__(data, [padding, end, start, *words, UNKNOWN_TOKEN])
+        self.unknown: int = len(self.tokens)
         self._marked = any(word.startswith(WORD_START) for word in words)  # by SentencePiece, which made the tokens
         self.ids = {word: i for i, word in enumerate(words, len(SPECIAL))}
         if len(self.ids) < len(words):
             twice = Counter(words).most_common(1)[0][0]
             raise DataError(f"The token {twice!r} stands in two lines of the vocabulary; each has one.")
-
-    @property
-    def size(self) -> int:
-        return len(self._pieces)
 
     def line(self, text: str) -> str:
         """Returns a line of text as it is."""
@@ -402,10 +391,6 @@ class OpenNmtVocabulary(ImportedVocabulary):
         """Returns the tokens of all `ids`, separated by spaces."""
         return " ".join(self.pieces(ids))
 
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the token of each id; "ID_7" if there is no id 7."""
-        return [self._pieces[i] if 0 <= i < self.size else f"ID_{i}" for i in map(int, ids)]
-
     def shown_name(self, piece: str) -> tuple[str, bool]:
-        """As `ImportedVocabulary.shown_name`; pieces of SentencePiece have its mark already."""
-        return (piece, False) if self._marked else shown_token(piece)
+        """Pieces of SentencePiece have its mark already."""
+        return (piece, False) if self._marked else _shown_token(piece)

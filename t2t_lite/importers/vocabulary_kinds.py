@@ -8,13 +8,13 @@ from pathlib import Path
 from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError
 from t2t_lite.importers.vocabularies import (
+    UNKNOWN_TOKENS,
     ByteVocabulary,
     ImportedVocabulary,
     OpenNmtVocabulary,
     SubwordVocabulary,
     TokenVocabulary,
 )
-from t2t_lite.text.vocabulary import Vocabulary
 
 _OPENNMT = b"<blank>"  # how such a file begins
 _WORD_ENDS = 0.05  # share of pieces that end a word, above which they are subwords; half in tensor2tensor's own files
@@ -28,15 +28,8 @@ def load(path: str | os.PathLike[str]) -> ImportedVocabulary:
         path: of the file, or BYTES.
 
     Raises:
-        DataError: there is no such vocabulary, or it is damaged.
+        DataError: there is no such vocabulary, it is damaged, or several tokens of it may stand for unknown words.
     """
-    found = _load(path)
-    if isinstance(found, TokenVocabulary):
-        found.check_unknown()  # only here: to `_load`, a DataError means that the file is of another kind
-    return found
-
-
-def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
     if os.fspath(path) == BYTES:
         return ByteVocabulary()
     if os.path.isfile(path):
@@ -44,24 +37,28 @@ def _load(path: str | os.PathLike[str]) -> ImportedVocabulary:
             if file.read(len(_OPENNMT)) == _OPENNMT:
                 return OpenNmtVocabulary.load(path)
     kind = vocabulary_files.kind(Path(path).suffix)
-    if kind is not Vocabulary:
-        found = kind.load(path)
-        if isinstance(found, ImportedVocabulary):
-            return found
-    try:  # such as vocab.encs.32768, from before 1.4, or vocab.bpe.32000
+    found = kind.load(path) if issubclass(kind, ImportedVocabulary) else _load_unnamed(path)
+    if isinstance(found, TokenVocabulary):
+        unknown = [token for token in UNKNOWN_TOKENS if token in found.ids]
+        if len(unknown) > 1:
+            raise DataError(
+                f"This token vocabulary holds {' and '.join(map(repr, unknown))}, and which of them stands for words "
+                "that it does not hold is not known. Rename the lines of the others, such as 'UNK' to 'UNK_'."
+            )
+    return found
+
+
+def _load_unnamed(path: str | os.PathLike[str]) -> ImportedVocabulary:
+    """Reads a file such as vocab.encs.32768, from before 1.4, or vocab.bpe.32000."""
+    try:
+        tokens = TokenVocabulary.load(path)
+    except DataError:
+        return SubwordVocabulary.load(path)
+    try:
         subwords = SubwordVocabulary.load(path)
     except DataError:
-        try:
-            return TokenVocabulary.load(path)
-        except DataError:
-            pass
-        raise
-    if _ends_words(subwords):
-        return subwords
-    try:
-        return TokenVocabulary.load(path)
-    except DataError:
-        return subwords
+        return tokens
+    return subwords if _ends_words(subwords) else tokens
 
 
 def _ends_words(subwords: SubwordVocabulary) -> bool:

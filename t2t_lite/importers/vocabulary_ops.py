@@ -40,10 +40,17 @@ class _GraphVocabulary(tf.Module):
         super().__init__()
         names, ends = zip(*map(vocabulary.shown_name, vocabulary.pieces(range(vocabulary.size))), strict=True)
         self._names, self._ends = tf.constant(names), tf.constant(ends)
+        self._pieces, self._numbered = tf.constant(vocabulary.pieces(range(vocabulary.size))), bool(vocabulary.missing)
 
     def line(self, texts: Any) -> Any:
         """string [B] -> string [B], stripped, as tensor2tensor's t2t-decoder does."""
         return tf.strings.regex_replace(texts, f"^{WHITE_SPACE}+|{WHITE_SPACE}+$", "")
+
+    def id_to_string(self, ids: Any) -> Any:
+        """int32 of any shape -> string, as `ImportedVocabulary.pieces`."""
+        there = (ids >= 0) & (ids < tf.size(self._pieces))
+        missing = tf.strings.join(["ID_", tf.strings.as_string(ids)]) if self._numbered else ""
+        return tf.where(there, tf.gather(self._pieces, tf.where(there, ids, 0)), missing)
 
     def shown(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N], as `ImportedVocabulary.shown`; ids that exist."""
@@ -60,7 +67,6 @@ class GraphTokens(_GraphVocabulary):
 
     def __init__(self, vocabulary: TokenVocabulary | OpenNmtVocabulary) -> None:
         super().__init__(vocabulary)
-        self._tokens = tf.constant(vocabulary.pieces(range(vocabulary.size)))
         self._lookup = GraphLookup(list(vocabulary.ids))
         self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
         self._unknown = vocabulary.unknown
@@ -78,12 +84,6 @@ class GraphTokens(_GraphVocabulary):
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
         return tf.strings.reduce_join(tf.ragged.map_flat_values(self.id_to_string, ids), axis=1, separator=" ")
-
-    def id_to_string(self, ids: Any) -> Any:
-        """int32 of any shape -> string: the token; "ID_7" if there is no id 7."""
-        there = (ids >= 0) & (ids < tf.size(self._tokens))
-        tokens = tf.gather(self._tokens, tf.where(there, ids, 0))
-        return tf.where(there, tokens, tf.strings.join(["ID_", tf.strings.as_string(ids)]))
 
 
 @VOCABULARY_OPS.register(".opennmt")
@@ -104,8 +104,7 @@ class GraphBytes(_GraphVocabulary):
     def __init__(self, vocabulary: ByteVocabulary) -> None:
         super().__init__(vocabulary)
         self._first = vocabulary.size - 256  # the id of byte 0
-        self._size = vocabulary.size
-        self._bytes = tf.constant([vocabulary.bytes_of(i) for i in range(vocabulary.size)] + [b""])
+        self._bytes = tf.constant([*vocabulary.bytes, b""])
 
     def tokenize(self, texts: Any) -> Any:
         """string [B] -> ragged int32 [B, N], as `encode`."""
@@ -115,11 +114,10 @@ class GraphBytes(_GraphVocabulary):
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
-        joined = tf.strings.reduce_join(tf.ragged.map_flat_values(self._bytes_of, ids), axis=1)
+        flat, size = ids.flat_values, tf.size(self._bytes) - 1
+        found = ids.with_flat_values(tf.gather(self._bytes, tf.where((flat >= 0) & (flat < size), flat, size)))
+        joined = tf.strings.reduce_join(found, axis=1)
         return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")
-
-    def _bytes_of(self, ids: Any) -> Any:
-        return tf.gather(self._bytes, tf.where((ids >= 0) & (ids < self._size), ids, self._size))
 
 
 @VOCABULARY_OPS.register(".subwords")
@@ -133,8 +131,6 @@ class GraphSubwords(_GraphVocabulary):
         import tensorflow_text
 
         super().__init__(vocabulary)
-        self._size = vocabulary.size
-        self._pieces = tf.constant([*vocabulary.pieces(range(vocabulary.size)), ""])
         self._letters = tf.constant(_edges_of_letters())
         self._alphabet = tf.constant(sorted(map(ord, vocabulary.alphabet)), tf.int32)
         self._table = tf.lookup.StaticHashTable(_Pieces(vocabulary), default_value=-1)
@@ -158,7 +154,7 @@ class GraphSubwords(_GraphVocabulary):
             self._escape(flat), tf.cumsum(tf.cast(starts, tf.int64)) - 1, nrows=tf.size(text_of_token, tf.int64)
         )
         tokens = tf.strings.reduce_join(characters, axis=1)
-        inner = ~tf.boolean_mask(first, starts) & ~_differs_from_next(text_of_token)
+        inner = ~tf.boolean_mask(first, starts) & ~tf.roll(_differs_from_last(text_of_token), -1, 0)
         there = ~(inner & tf.equal(tokens, " "))  # a single space between two tokens is not written
         ids = self._wordpiece.tokenize(tf.boolean_mask(tokens, there) + "_")
         by_text = tf.RaggedTensor.from_value_rowids(ids, tf.boolean_mask(text_of_token, there), nrows=codes.nrows())
@@ -176,10 +172,6 @@ class GraphSubwords(_GraphVocabulary):
         return tf.strings.reduce_join(
             tf.RaggedTensor.from_value_rowids(spaces + words, text_of_word, ids.nrows()), axis=1
         )
-
-    def id_to_string(self, ids: Any) -> Any:
-        """int32 of any shape -> string: the piece as in the file; "" for an id that does not exist."""
-        return tf.gather(self._pieces, tf.where((ids >= 0) & (ids < self._size), ids, self._size))
 
     def _is_letter(self, codes: Any) -> Any:
         return tf.equal(tf.searchsorted(self._letters, codes, side="right") % 2, 1)
@@ -243,8 +235,3 @@ def _there(strings: Any) -> tuple[Any, Any]:
 def _differs_from_last(values: Any) -> Any:
     """[N] -> bool [N]: whether each differs from the one before it; True for the first."""
     return tf.concat([tf.ones_like(values[:1], tf.bool), tf.not_equal(values[1:], values[:-1])], 0)
-
-
-def _differs_from_next(values: Any) -> Any:
-    """[N] -> bool [N]: whether each differs from the one after it; True for the last."""
-    return tf.concat([tf.not_equal(values[1:], values[:-1]), tf.ones_like(values[:1], tf.bool)], 0)
