@@ -108,7 +108,7 @@ class Search(abc.ABC):
         fixed, beams, result = state
         beams["state"] = tf.cond(
             self.model.is_full(beams["state"]),
-            lambda: self.model.renewed(beams["state"], tf.shape(beams["alive"])[2] - beams["index"]),
+            lambda: self.model.renew(beams["state"], tf.shape(beams["alive"])[2] - beams["index"]),
             lambda: tf.nest.map_structure(tf.identity, beams["state"]),
         )
         (beams,) = tf.while_loop(

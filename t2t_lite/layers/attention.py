@@ -104,7 +104,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def call(self, x: Any, memory: Any = None, bias: Any = None, cache: Any = None, seed: Any = None) -> Any:
         if memory is None:
             query, key, value = matmul_many(x, (self.query, self.key, self.value), self.num_heads)
-            key, value = cache.update(key, value) if cache else (_swapped(key), _swapped(value))
+            key, value = cache.update(key, value) if cache else (_swap(key), _swap(value))
             if cache and self.max_relative_position:
                 far = self._relative(cache.distances, key.dtype)  # [B, S, E]: the same for all queries
                 key, value = key + far.keys[:, None], value + far.values[:, None]
@@ -124,7 +124,7 @@ class MultiHeadAttention(keras.layers.Layer):
     def keys_values(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; a search computes them once."""
         key, value = (matmul(memory, weights, heads=self.num_heads) for weights in (self.key, self.value))
-        return _swapped(key), _swapped(value)
+        return _swap(key), _swap(value)
 
     def _attend(self, query_BTHK: Any, key_BHSK: Any, value_BHSV: Any, bias: Any, seed: Any) -> Any:
         """The heads, side by side -> [B, T, H * V]."""
@@ -133,7 +133,7 @@ class MultiHeadAttention(keras.layers.Layer):
             return self.dropout(weights, seed=seed, axis=axis)
 
         watch = recorder(self)  # of the weights [B, H, T, S]; for pictures
-        query_BHTK = _swapped(query_BTHK)
+        query_BHTK = _swap(query_BTHK)
         if self.score == "additive":
             heads = additive_attention(query_BHTK, key_BHSK, value_BHSV, self.score_vector, bias, drop, watch)
         elif isinstance(bias, Window) and not watch:
@@ -146,7 +146,7 @@ class MultiHeadAttention(keras.layers.Layer):
                 at = ops.arange(ops.shape(query_BHTK)[2])
                 relative = self._relative(at[None, :] - at[:, None], query_BHTK.dtype)
             heads = scaled_dot_product(query_BHTK, key_BHSK, value_BHSV, full_bias, drop, watch, relative)
-        heads_BTHV = _swapped(heads)
+        heads_BTHV = _swap(heads)
         return ops.reshape(heads_BTHV, (*batch_shape(heads_BTHV)[:-1], self.num_heads * self.d_v))
 
     def _relative(self, distances: Any, dtype: Any) -> Relative:
@@ -154,6 +154,6 @@ class MultiHeadAttention(keras.layers.Layer):
         return Relative(*(vectors(table, distances, dtype) for table in (self.relative_keys, self.relative_values)))
 
 
-def _swapped(x: Any) -> Any:
+def _swap(x: Any) -> Any:
     """[B, T, H, E] -> [B, H, T, E], or back."""
     return ops.transpose(x, (0, 2, 1, 3))

@@ -12,7 +12,7 @@ from t2t_lite.layers.functions import current
 EPSILON = 1e-6  # not in the paper; tensor2tensor's value
 
 
-def standardised(x: Any, epsilon: float = EPSILON) -> tuple[Any, Any]:
+def standardise(x: Any, epsilon: float = EPSILON) -> tuple[Any, Any]:
     """Returns `x` with mean 0 and variance 1 in each row, and the factor by which each row was scaled."""
     centred = x - ops.mean(x, -1, keepdims=True)
     inverse = ops.rsqrt(ops.mean(ops.square(centred), -1, keepdims=True) + epsilon)
@@ -21,7 +21,7 @@ def standardised(x: Any, epsilon: float = EPSILON) -> tuple[Any, Any]:
 
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float = EPSILON) -> Any:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta over the last axis."""
-    return standardised(x, epsilon)[0] * gamma + beta
+    return standardise(x, epsilon)[0] * gamma + beta
 
 
 class LayerNorm(keras.layers.Layer):

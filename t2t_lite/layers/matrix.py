@@ -56,6 +56,6 @@ def matrices_of(layers: Iterable[Any]) -> Iterator[tuple[Any, str, str]]:
             yield layer, name, axes
 
 
-def listed(layers: Iterable[Any], where: str) -> set[int]:
+def find_weight_ids(layers: Iterable[Any], where: str) -> set[int]:
     """Returns the `id` of each weight that the layers' classes list in `where`, "LOOKED_UP" or "FLOAT32"."""
     return {id(getattr(layer, name, None)) for layer in layers for name in getattr(layer, where, ())}

@@ -1,7 +1,8 @@
 """Contract of a model: the members that training, search, export and the other commands use.
 
-A model is a Keras model that derives from `Model` and has its abstract members; the others have defaults. It is
-registered by name (`@register_model`), and checked when a run starts.
+A model is a Keras model that derives from `Model`. It has to define the abstract members: `from_hparams`, `cost`,
+`encode`, `hidden`, `output` and `start`; the others have defaults. It is registered by name (`@register_model`), and
+checked when a run starts.
 
 Legend: B sentences, S source length, T target length, K hypotheses of a sentence, V target vocabulary, D width.
 """
@@ -42,18 +43,17 @@ class Model(keras.Model, abc.ABC):
 
     A batch holds "source" int [B, S] and "target" int [B, T], padded with 0, each sentence ended by 1. Where the model
     `packs`, rows of several pairs add "source_segment", "source_position", "target_segment" and "target_position".
-    While a graph is made, B, S and T are unknown: x.shape has None for them; keras.ops.shape(x) has arrays instead.
+    In a graph B, S and T may be unknown: x.shape then has None, and keras.ops.shape(x) has arrays.
 
-    A seed is None for inference. In training it is int32 [3], of which the last is the number of the first row in the
-    global batch. It is for `fold_in`, `Dropout` and `random_bits` of layers.dropout alone, so that results do not
-    depend on the devices that share a batch. The arrays that these draw for have the batch's rows on axis 0, or on the
-    axis that they are given.
+    A seed is int32 [3] in training, None in inference. Give it to `fold_in`, `Dropout` and `random_bits` of
+    layers.dropout alone; arrays that these draw for have the batch's rows on axis 0, or on the axis they are given.
+    So results do not depend on the devices that share a batch: the seed's last number is that of the first row in the
+    global batch.
+
+    No member changes a variable, as Keras' own Dropout and BatchNormalization do: a resumed run would be another run.
 
     An export of a bfloat16 model stores matrices in bfloat16, except those of layers of your own or Keras' that compute
     in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
-
-    No member changes a variable, as Keras' own Dropout and BatchNormalization do: a run that is stopped and resumed
-    would be another run.
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
@@ -61,7 +61,7 @@ class Model(keras.Model, abc.ABC):
             largest length, which XLA needs for gradients. Such a model is trained in plain graphs, on GPUs too.
         remat: computes activations again for the gradients, which then need variables instead of their values.
         balance_groups: how many groups of consecutive rows a global batch has, each with a `further_loss` of its own.
-            A device takes whole groups, and so no more than these devices have work. 0: there is no further loss.
+            A device takes whole groups, so no more than these devices have work. 0: there is no further loss.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
         hparams: the recipe that it is built from.
 
@@ -136,26 +136,43 @@ class Model(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
-        """Begins a search.
+        """Begins a search, which writes K hypotheses for each of B sentences, one symbol of each in every step.
+
+        The search uses what `start` returns like this:
+
+            fixed, state, step = model.start(model.encode(batch), beam_size, steps)
+            ids = zeros [B, K]
+            for index in 0, 1, 2, ...:
+                logits, state = step(ids, index, fixed, state)
+                ids, parents = the best K continuations in logits, and which hypothesis each of them continues
+                state = model.reorder(state, parents)
+
+        `fixed` is what never changes, such as attention's keys and values of the source: a nest of arrays whose first
+        axis is B. All K hypotheses of a sentence read the same row, so nothing is copied K times.
+
+        `state` is what each hypothesis remembers, such as an LSTM's state or a KV cache: a nest of arrays [B, K, ...],
+        or [B, ...] with a `reorder` of the model's own; and of scalars, which are the same for all sentences. Its
+        structure, dtypes and known sizes are the same in all steps.
+
+        `step` computes one position of all hypotheses from its arguments, and from weights, but not from `memory`:
+        sentences that are done leave the search, so B shrinks in `ids`, `fixed` and `state`, and not in `memory`.
+
+            ids: int [B, K], the symbols before this position; 0 at position 0.
+            index: int scalar, the position.
+            fixed, state: the latter as the step before returned it, reordered.
+
+        It returns float32 logits [B, K, V], equal to those of `call` at this position, and the state after it, with
+        the hypotheses in their old order.
 
         Args:
             memory: from `encode`.
             beam_size: K.
-            steps: int scalar, the largest number of steps. It is one of Python's where XLA compiles the search, which
-                allows no sizes that depend on values: the state then has room for all steps.
+            steps: the largest number of steps. An int if XLA compiles the search: sizes cannot change then, so the
+                state needs room for all steps. Otherwise an int scalar of the graph, and the state may have room for
+                fewer steps at first; see `is_full`.
 
         Returns:
-            (fixed, state, step). `fixed` is a nest of arrays whose first axis is B, shared by a sentence's hypotheses.
-            `state` is a nest, too; scalars in it are the same for all sentences. Neither may change its sizes from step
-            to step, except sizes that the graph does not know. `step` is a function of
-
-            ids: int [B, K], the symbols before this position; 0 at position 0.
-            index: int scalar, the position.
-            fixed, state: those of the sentences still in the search; the state is that of the step before. The memory
-                has the others, too, so that `step` does not use it.
-
-            It returns float32 logits [B, K, V], equal to those of `call` at this position, and the new state, whose
-            hypotheses are in their old order.
+            (fixed, state, step).
         """
 
     def reorder(self, state: Any, parents: Any) -> Any:
@@ -166,31 +183,31 @@ class Model(keras.Model, abc.ABC):
         sentences, beam_size = ops.shape(parents)
         rows = parents + beam_size * ops.arange(sentences, dtype=parents.dtype)[:, None]
 
-        def gathered(value: Any) -> Any:
+        def gather(value: Any) -> Any:
             if len(value.shape) < 2:
                 return value
             return ops.take(ops.reshape(value, (-1, *ops.shape(value)[2:])), rows, axis=0)
 
-        return keras.tree.map_structure(gathered, state)
+        return keras.tree.map_structure(gather, state)
 
     def is_full(self, state: Any) -> Any:
-        """Whether `state` has no room for another step, bool scalar, so that the search has to call `renewed`.
+        """Whether `state` has no room for another step, bool scalar; the search then calls `renew`.
 
         A search that XLA compiles asks neither.
         """
         return ops.convert_to_tensor(False)
 
-    def renewed(self, state: Any, steps: Any) -> Any:
+    def renew(self, state: Any, steps: Any) -> Any:
         """Returns `state` with room for `steps` more steps, or some of them."""
         return state
 
     @property
     def xla_search(self) -> bool:
-        """Whether XLA can compile its search; by default, if it has no `renewed` of its own.
+        """Whether XLA can compile its search; by default, if it has no `renew` of its own.
 
-        If it has one, and `start` makes room for all steps where `steps` is one of Python's numbers, say True.
+        If it has one, and `start` makes room for all steps where `steps` is an int, say True.
         """
-        return type(self).renewed is Model.renewed
+        return type(self).renew is Model.renew
 
     def members(self) -> dict[str, Model]:
         """Returns the models that it consists of, by a prefix that makes their weights' paths unique.
@@ -303,7 +320,7 @@ def check_model(name: str, model_class: Any) -> None:
 
 _METHODS = (
     *("from_hparams", "encode", "hidden", "hidden_and_sums", "further_loss", "output", "start", "reorder", "is_full"),
-    *("renewed", "attention_maps", "call"),
+    *("renew", "attention_maps", "call"),
 )
 
 

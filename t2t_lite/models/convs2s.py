@@ -89,7 +89,7 @@ class ConvS2S(base.Model):
         """
         source = batch["source"]
         real = ops.cast(ops.not_equal(source, PAD), self.compute_dtype)[..., None]
-        embedded = self._embedded(self.source_embedding, source, fold_in(seed, 0))
+        embedded = self._embed(self.source_embedding, source, fold_in(seed, 0))
         keys, values = self.encoder(embedded, real, seed=fold_in(seed, 1))
         lengths = ops.cast(ops.count_nonzero(source, axis=1), "float32")[:, None, None]
         values = values * ops.cast(ops.sqrt(lengths), values.dtype)  # n sqrt(1 / n), for all sums over the source
@@ -97,19 +97,19 @@ class ConvS2S(base.Model):
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """What the softmax layer is given, [B, T, d_out]."""
-        return self._decoded(batch, seed)[0]
+        return self._run_decoder(batch, seed)[0]
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the weights of each layer's attention to the source: "memory", float32 [B, L, 1, T, S]."""
-        return {"memory": ops.stack(self._decoded(batch, None)[1], axis=1)[:, :, None]}
+        return {"memory": ops.stack(self._run_decoder(batch, None)[1], axis=1)[:, :, None]}
 
-    def _decoded(self, batch: Mapping[str, Any], seed: Any) -> tuple[Any, list[Any]]:
+    def _run_decoder(self, batch: Mapping[str, Any], seed: Any) -> tuple[Any, list[Any]]:
         source = self.encode(batch, fold_in(seed, 0))
         shifted = ops.pad(batch["target"][:, :-1], ((0, 0), (1, 0)))
-        embedded = self._embedded(self.target_embedding, shifted, fold_in(seed, 1))
+        embedded = self._embed(self.target_embedding, shifted, fold_in(seed, 1))
         return self.decoder(embedded, source, seed=fold_in(seed, 2))
 
-    def _embedded(self, embedding: ConvEmbedding, ids: Any, seed: Any) -> Any:
+    def _embed(self, embedding: ConvEmbedding, ids: Any, seed: Any) -> Any:
         return self.dropout(embedding(ids, positions=ops.arange(ops.shape(ids)[1])), seed=seed)
 
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:

@@ -119,9 +119,9 @@ class Ensemble(base.Model):
         full = [model.is_full(own) for model, own in zip(self.models, state, strict=True)]
         return functools.reduce(ops.logical_or, full)
 
-    def renewed(self, state: tuple[Any, ...], steps: Any) -> tuple[Any, ...]:
+    def renew(self, state: tuple[Any, ...], steps: Any) -> tuple[Any, ...]:
         """Each member's state, renewed, even if it still has room."""
-        return tuple(model.renewed(own, steps) for model, own in zip(self.models, state, strict=True))
+        return tuple(model.renew(own, steps) for model, own in zip(self.models, state, strict=True))
 
 
 _NOT_TRAINED = (

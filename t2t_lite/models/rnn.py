@@ -130,19 +130,19 @@ class Rnn(base.Model):
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """What the softmax layer is given at all positions [B, T, D], such as attentional vectors."""
-        return self._decoded(batch, seed, maps=False)[0]
+        return self._run_decoder(batch, seed, maps=False)[0]
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the weights of the decoder's attention to the source: "memory", float32 [B, 1, 1, T, S].
 
         Row t has the weights of the context that target t is predicted from; of a `late` decoder, row 0 is zeros.
         """
-        weights = self._decoded(batch, None, maps=True)[1]
+        weights = self._run_decoder(batch, None, maps=True)[1]
         if self.decoder.late:
             weights = ops.pad(weights[:, :-1], ((0, 0), (1, 0), (0, 0)))
         return {"memory": weights[:, None, None]}
 
-    def _decoded(self, batch: Mapping[str, Any], seed: Any, maps: bool) -> tuple[Any, Any]:
+    def _run_decoder(self, batch: Mapping[str, Any], seed: Any, maps: bool) -> tuple[Any, Any]:
         encoded = self.encode(batch, fold_in(seed, 0))
         shifted = ops.pad(batch["target"][:, :-1], ((0, 0), (1, 0)))
         return self.decoder(

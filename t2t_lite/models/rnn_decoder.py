@@ -214,16 +214,16 @@ class RnnDecoder(keras.layers.Layer):
         """
         masks = iter(kept)
 
-        def dropped(value: Any) -> Any:
+        def drop(value: Any) -> Any:
             mask = next(masks, None)
             return value if mask is None else value * ops.cast(mask, value.dtype)
 
         if self.feed is not None:
-            of_input = of_input + self.feed(dropped(state["fed"]))
+            of_input = of_input + self.feed(drop(state["fed"]))
         states = [self.layers[0].after(of_input, state["layers"][0])]
         for i in range(1, self.below):
             layer = self.layers[i]
-            states.append(layer.after(layer.of_input(dropped(states[-1][0])), state["layers"][i]))
+            states.append(layer.after(layer.of_input(drop(states[-1][0])), state["layers"][i]))
         result, weights = self.attention(states[-1][0], **source)
         fed = {"fed": ops.cast(result, "float32")} if "fed" in state else {}
         return result, weights, {"layers": states, **fed}

@@ -171,7 +171,7 @@ class Transformer(NoBuildTrace, Model):
     def is_full(self, state: Any) -> Any:
         return self._kv_cache.is_full(state)
 
-    def renewed(self, state: Any, steps: Any) -> Any:
+    def renew(self, state: Any, steps: Any) -> Any:
         return self._kv_cache.compact(state, steps)
 
     @property

@@ -32,10 +32,10 @@ def experts_of_search(outer: OuterGraph, *, jit: bool) -> Callable[..., Any]:
     function, cast = (expert_outputs, _cast) if jit else (_outputs, _apart)
 
     def of_search(rows: Any, experts: Any, *kernels: Any) -> Any:
-        def made() -> list[Any]:
+        def make() -> list[Any]:
             return [cast(each, rows.dtype) for each in kernels]
 
-        return function(rows, experts, *outer.once((rows.dtype, *map(id, kernels)), made))
+        return function(rows, experts, *outer.once((rows.dtype, *map(id, kernels)), make))
 
     return of_search
 

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.layers.matrix import Matrix, listed, matrices_of, norm_factors
+from t2t_lite.layers.matrix import Matrix, find_weight_ids, matrices_of, norm_factors
 from t2t_lite.ops.int8_product import LARGEST, int8_product
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
@@ -53,12 +53,12 @@ class Int8Matrix(Matrix):
             raise ValueError(f"int8 weights multiply float32, not {rows.dtype.name}")
         matrices = (self, *others)
 
-        def joined() -> tuple[Any, Any]:
+        def join() -> tuple[Any, Any]:
             if not others:
                 return tf.convert_to_tensor(self.values), tf.convert_to_tensor(self.scales)
             return tf.concat([m.values for m in matrices], 0), tf.concat([m.scales for m in matrices], 0)
 
-        values, scales = self._outer.once(matrices, joined) if self._outer else joined()
+        values, scales = self._outer.once(matrices, join) if self._outer else join()
         with tf.name_scope("int8"):
             largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
             rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
@@ -66,11 +66,11 @@ class Int8Matrix(Matrix):
         return columns(product, (matrix.outputs for matrix in matrices))
 
     def norm_factors(self, gains: Any, dtype: Any) -> Any:
-        def made() -> Any:
+        def make() -> Any:
             rows = tf.cast(tf.convert_to_tensor(self.values), tf.float32) * tf.convert_to_tensor(self.scales)[:, None]
             return tf.cast(norm_factors(rows, tf.convert_to_tensor(gains)), dtype)
 
-        return self._outer.once((dtype, "norm factors", self), made) if self._outer else made()
+        return self._outer.once((dtype, "norm factors", self), make) if self._outer else make()
 
     def take(self, ids: Any) -> Any:
         return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
@@ -89,7 +89,7 @@ def quantize(model: Any) -> None:
         DataError: a weight is not finite.
     """
     found = list(matrices_of(model._flatten_layers()))
-    looked_up = listed(model._flatten_layers(), "LOOKED_UP")
+    looked_up = find_weight_ids(model._flatten_layers(), "LOOKED_UP")
     matrices = [weight for weight in model.weights if len(weight.shape) > 1 and id(weight) not in looked_up]
     share = _numbers([getattr(layer, name) for layer, name, _ in found]) / max(_numbers(matrices), 1)
     if share < _LEAST_SHARE:
@@ -105,7 +105,7 @@ def quantize(model: Any) -> None:
             if not np.isfinite(weight).all():
                 raise DataError(f"{layer.path}/{name} has numbers that are not finite. Use another checkpoint.")
             delattr(layer, name)  # before the new one is set, or the model would keep the old one
-            setattr(layer, name, _rounded(weight if axes == "OI" else weight.T))
+            setattr(layer, name, _round_columns(weight if axes == "OI" else weight.T))
     finally:
         gc.unfreeze()
 
@@ -124,7 +124,7 @@ def int8_matrices(model: Any) -> dict[str, Int8Matrix]:
     return {path: kernel for path, kernel in found.items() if isinstance(kernel, Int8Matrix)}
 
 
-def _rounded(columns: np.ndarray) -> Int8Matrix:
+def _round_columns(columns: np.ndarray) -> Int8Matrix:
     """float32 [O, I] -> a kernel [I, O]."""
     scales = np.maximum(np.abs(columns).max(1), _TINY) / np.float32(LARGEST)
     values = np.rint(columns / scales[:, None]).astype(np.int8)

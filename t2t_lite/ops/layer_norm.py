@@ -12,15 +12,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.layer_norm import EPSILON, standardised
+from t2t_lite.layers.layer_norm import EPSILON, standardise
 
 
 def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any, epsilon: float = EPSILON) -> Any:
     """As `layers.layer_norm.layer_norm`."""
 
     @tf.custom_gradient
-    def normalised(x: Any, gamma: Any, beta: Any) -> Any:
-        standard, inverse = standardised(x, epsilon)
+    def normalise(x: Any, gamma: Any, beta: Any) -> Any:
+        standard, inverse = standardise(x, epsilon)
 
         def gradients(upstream: Any) -> tuple[Any, Any, Any]:
             rows = list(range(len(x.shape) - 1))
@@ -33,4 +33,4 @@ def layer_norm_with_gradients(x: Any, gamma: Any, beta: Any, epsilon: float = EP
 
         return standard * gamma + beta, gradients
 
-    return normalised(x, gamma, beta)
+    return normalise(x, gamma, beta)

@@ -35,12 +35,12 @@ class VariableMatrix(Matrix):
         return self.outer.once((dtype, "bias", self), lambda: tf.cast(tf.convert_to_tensor(values), dtype))
 
     def norm_factors(self, gains: Any, dtype: Any) -> Any:
-        def made() -> Any:
+        def make() -> Any:
             rows = tf.convert_to_tensor(self.weight)
             rows = rows if self.axes == "OI" else tf.transpose(rows)
             return tf.cast(norm_factors(rows, tf.convert_to_tensor(gains)), dtype)
 
-        return self.outer.once((dtype, "norm factors", self), made)
+        return self.outer.once((dtype, "norm factors", self), make)
 
 
 class PackedMatrix(VariableMatrix):
@@ -53,7 +53,7 @@ class PackedMatrix(VariableMatrix):
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
         matrices, dtype = (self, *others), rows.dtype
-        array = self.outer.once((dtype, *matrices), lambda: _packed(matrices, dtype))
+        array = self.outer.once((dtype, *matrices), lambda: _pack(matrices, dtype))
         product = tf.matmul(rows, array, transpose_b=dtype == tf.bfloat16)
         return columns(product, (matrix.outputs for matrix in matrices))
 
@@ -63,7 +63,7 @@ class PackedMatrix(VariableMatrix):
         return tf.transpose(array) if (self.axes == "IO") == (dtype == tf.bfloat16) else array
 
 
-def _packed(matrices: Iterable[PackedMatrix], dtype: Any) -> Any:
+def _pack(matrices: Iterable[PackedMatrix], dtype: Any) -> Any:
     arrays = [matrix.array(dtype) for matrix in matrices]
     return tf.concat(arrays, 0 if dtype == tf.bfloat16 else 1) if len(arrays) > 1 else arrays[0]
 

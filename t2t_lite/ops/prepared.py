@@ -32,14 +32,14 @@ def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> 
     """
     outer = OuterGraph()
 
-    def prepared(weight: Any, axes: str) -> Matrix:
+    def prepare(weight: Any, axes: str) -> Matrix:
         if isinstance(weight, Int8Matrix):
             return weight.for_steps(outer)
         return (PrepackedMatrix if prepack else PackedMatrix)(weight, axes, outer)
 
     declared = matrices_of(dict.fromkeys(model._flatten_layers()))
     weights = ((getattr(layer, name), axes) for layer, name, axes in declared)
-    matrices = [(weight, prepared(weight, axes)) for weight, axes in weights]
+    matrices = [(weight, prepare(weight, axes)) for weight, axes in weights]
     return use([*matrices, (expert_outputs, experts_of_search(outer, jit=jit))])
 
 

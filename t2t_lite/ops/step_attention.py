@@ -29,11 +29,11 @@ def step_attention(query: Any, key: Any, value: Any, bias: Any = None) -> Any:
     if is_faster(query.dtype, query.shape[1]):
         heads = _one_by_one(query, key, value, bias)
     else:
-        heads = swapped(scaled_dot_product(swapped(query), key, value, bias))
+        heads = swap_axes(scaled_dot_product(swap_axes(query), key, value, bias))
     return tf.reshape(heads, [-1, query.shape[1], query.shape[2] * value.shape[3]])
 
 
-def swapped(x: Any) -> Any:
+def swap_axes(x: Any) -> Any:
     """[B, T, H, E] -> [B, H, T, E], or back.
 
     It transposes integers, because TensorFlow passes floats to oneDNN, which is slower if there is little to transpose.

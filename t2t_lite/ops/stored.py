@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.layers.matrix import listed
+from t2t_lite.layers.matrix import find_weight_ids
 
 
 def stored_weights(model: Any) -> dict[str, Any]:
@@ -17,15 +17,15 @@ def stored_weights(model: Any) -> dict[str, Any]:
     `FLOAT32` (see `layers.matrix`), and those of a user's or Keras' layers that compute in float32.
     """
     layers = list(model._flatten_layers())
-    exact = listed(layers, "FLOAT32")
+    exact = find_weight_ids(layers, "FLOAT32")
     # A layer of this package may have the policy float32 and still round its matrices, such as an Embedding.
     others = (layer for layer in layers if not type(layer).__module__.startswith("t2t_lite."))
     exact |= {id(weight) for layer in others if layer.compute_dtype == "float32" for weight in layer.weights}
 
-    def stored(weight: Any) -> Any:
+    def store(weight: Any) -> Any:
         rounded = model.compute_dtype == "bfloat16" and weight.dtype == "float32" and len(weight.shape) >= 2
         if rounded and id(weight) not in exact:
             return tf.Variable(tf.cast(weight.value, "bfloat16"), trainable=False)
         return weight.value
 
-    return {weight.path: stored(weight) for weight in model.weights}
+    return {weight.path: store(weight) for weight in model.weights}

@@ -23,14 +23,14 @@ _Result = TypeVar("_Result")
 _BY_THE_USER = "TF_NUM_INTRAOP_THREADS"  # how many threads an operation has
 _MOST = 4096  # processors
 
-_settled: int | None = None  # number of processors that `as_on` has set
+_settled: int | None = None  # number of processors that `emulate` has set
 
 
 def set_inter_op_parallelism(at_most: int | None = None) -> None:
     """Gives each operation one thread from now on, so that several operations should run at a time.
 
     Does nothing if TensorFlow has begun to compute, if there is a GPU or only one processor, if the user has set how
-    many threads an operation has (TF_NUM_INTRAOP_THREADS), or after `as_on`.
+    many threads an operation has (TF_NUM_INTRAOP_THREADS), or after `emulate`.
 
     Args:
         at_most: does nothing if there are more processors than this.
@@ -40,7 +40,7 @@ def set_inter_op_parallelism(at_most: int | None = None) -> None:
         _set_threads(1)
 
 
-def as_on(num_parallel: int, per_operation: int) -> bool:
+def emulate(num_parallel: int, per_operation: int) -> bool:
     """Fixes `num_parallel()` and `per_operation()` for all further computation, on any machine.
 
     Sums are then split as on the machine with these numbers, so results are the same to the last bit. How many
@@ -72,7 +72,7 @@ def _set_threads(number: int) -> bool:
 
 
 def num_parallel() -> int:
-    """How many operations should run at a time: 1, unless `set_inter_op_parallelism` or `as_on` has changed it."""
+    """How many operations should run at a time: 1, unless `set_inter_op_parallelism` or `emulate` has changed it."""
     import tensorflow as tf
 
     return processors() if tf.config.threading.get_intra_op_parallelism_threads() == 1 else 1
@@ -103,5 +103,5 @@ def parallel_map(function: Callable[[_Item], _Result], items: Iterable[_Item]) -
 
 
 def processors() -> int:
-    """Returns the number of processors to compute for: the machine's, or what `as_on` has set."""
+    """Returns the number of processors to compute for: the machine's, or what `emulate` has set."""
     return available_cpus() if _settled is None else _settled

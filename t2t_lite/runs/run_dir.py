@@ -113,7 +113,7 @@ def make_model(
         UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
     """
     from t2t_lite.models.base import check_model
-    from t2t_lite.models.check import make_checked
+    from t2t_lite.runs.model_check import make_checked
 
     model_class: Any = registry.MODELS.get(name)
     check_model(name, model_class)

@@ -57,7 +57,7 @@ def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
     computed = computed_until(output_dir)
     num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")
     if isinstance(num_parallel, int) and isinstance(per_operation, int):
-        threads.as_on(num_parallel, per_operation)
+        threads.emulate(num_parallel, per_operation)
 
 
 def computed_with(

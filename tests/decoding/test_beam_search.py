@@ -274,7 +274,7 @@ class _Chain(keras.Model):
     def is_full(self, state: Any) -> Any:
         return tf.constant(False)
 
-    def renewed(self, state: Any, steps: Any) -> Any:
+    def renew(self, state: Any, steps: Any) -> Any:
         return state
 
 

@@ -96,7 +96,7 @@ def test_memory_that_runs_out_is_no_reason_to_do_without_xla() -> None:
 @pytest.mark.commit
 def test_a_model_whose_state_grows_is_searched_without_xla(caplog: pytest.LogCaptureFixture) -> None:
     class Growing(Transformer):
-        """As a model of one's own that has `renewed`, and does not know of searches of fixed sizes."""
+        """As a model of one's own that has `renew`, and does not know of searches of fixed sizes."""
 
         xla_search = False
 

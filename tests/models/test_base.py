@@ -121,4 +121,4 @@ def test_by_default_the_rows_of_hypotheses_are_gathered_and_all_else_stays() -> 
         np.testing.assert_array_equal(np.asarray(found[name]), wanted.astype(np.asarray(found[name]).dtype))
     assert found["step"] == 7
     assert not bool(_Whole().is_full(state))
-    assert _Whole().renewed(state, 3) is state
+    assert _Whole().renew(state, 3) is state

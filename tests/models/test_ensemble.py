@@ -154,7 +154,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(en
     ids, renewed = np.zeros((3, beam, 0), "int32"), 0
     for at in range(steps):
         if ensemble.is_full(state):
-            state, renewed = ensemble.renewed(state, steps - at), renewed + 1
+            state, renewed = ensemble.renew(state, steps - at), renewed + 1
         previous = ids[:, :, -1] if at else np.zeros((3, beam), "int32")
         logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
         assert logits.dtype == tf.float32

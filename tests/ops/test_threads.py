@@ -93,11 +93,11 @@ def test_alone_items_are_taken_one_by_one_when_they_are_asked_for(monkeypatch: p
 def test_a_process_computes_as_on_another_number_of_processors() -> None:
     code = """
 from t2t_lite.cpus import available_cpus
-print(threads.as_on(3, 1), threads.num_parallel(), threads.per_operation(), threads.processors(), available_cpus())
+print(threads.emulate(3, 1), threads.num_parallel(), threads.per_operation(), threads.processors(), available_cpus())
 threads.set_inter_op_parallelism(at_most=2)
 print(threads.num_parallel(), threads.per_operation())
-print(threads.as_on(1, 5), threads.num_parallel(), threads.per_operation(), threads.processors())
+print(threads.emulate(1, 5), threads.num_parallel(), threads.per_operation(), threads.processors())
 os.environ["TF_NUM_INTRAOP_THREADS"] = "7"
-print(threads.as_on(2, 1), threads.processors())
+print(threads.emulate(2, 1), threads.processors())
 """
     assert _printed(code) == ["True", "3", "1", "3", str(CPUS), "3", "1", "True", "1", "5", "5", "False", "5"]

@@ -55,7 +55,7 @@ Row = tuple[int, ...]  # a seed's two words, the row's number in the global batc
 def main(store_folder: str, out: str, devices: str, shards: str, *cases: str) -> None:
     """Runs the cases one after the other; see the module."""
     if int(shards) > 1:
-        assert threads.as_on(int(devices) * int(shards), 1)
+        assert threads.emulate(int(devices) * int(shards), 1)
     strategy = make_strategy(Devices(int(devices)))
     results: dict[str, Any] = {}
     for case in cases:

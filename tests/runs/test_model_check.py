@@ -14,7 +14,6 @@ from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
 from t2t_lite.models import base
 from t2t_lite.models.bytenet import ByteNet
-from t2t_lite.models.check import make_checked
 from t2t_lite.models.convs2s import ConvS2S
 from t2t_lite.models.cost import CostPerSymbol
 from t2t_lite.models.moe import Moe
@@ -22,6 +21,7 @@ from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_moe import TransformerMoe
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.model_check import make_checked
 from t2t_lite.runs.run_dir import make_model
 
 V, D = 23, 4

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 # Keras has no other way than clear_session, which also takes from a program whatever else it has set there.
 from keras.src.backend.common import global_state
@@ -25,6 +26,7 @@ from keras.src.backend.common import global_state
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
 from t2t_lite.models.base import Cost, Model, weights_by_path
+from t2t_lite.ops.batch_shards import batch_shards
 
 B, S, T, K = 2, 5, 7, 3  # unequal, so that no axis can be mistaken for another
 _KNOWN = ((B, S), (B, T), (B, K), (B, K), ())
@@ -67,8 +69,10 @@ def make_checked(
         raise check.fault(f"attention_kinds is {model.attention_kinds!r}; there are {', '.join(_MAPS)}")
     check.output(model, sizes[1])
     if getattr(hparams, "num_layers", 0) > LAYERS:
-        try:
-            _trace(check, _twin(model_class, hparams, sizes, shared), TWIN_SIZES[sizes[0] == sizes[1]][1], training)
+        try:  # with fewer layers and symbols, as tracing `base` takes seconds
+            twin_sizes = TWIN_SIZES[sizes[0] == sizes[1]]
+            twin = model_class.from_hparams(config.replace(hparams, num_layers=LAYERS), *twin_sizes, shared)
+            _trace(check, twin, twin_sizes[1], training)
             return model
         except Exception:  # then the model itself is traced, to find what is wrong or that nothing is
             pass
@@ -91,19 +95,8 @@ def _number_again() -> Iterator[None]:
         global_state.set_global_attribute(_COUNTERS, before)
 
 
-def _twin(model_class: Any, hparams: Any, sizes: tuple[int, int], shared: bool) -> Model:
-    """The model with fewer layers and symbols, as tracing `base` takes seconds."""
-    hparams = config.replace(hparams, num_layers=LAYERS)
-    twin: Model = model_class.from_hparams(hparams, *TWIN_SIZES[sizes[0] == sizes[1]], shared)
-    return twin
-
-
 def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None:
     """Checks the members of a model whose target vocabulary has size `vocab_size`."""
-    import tensorflow as tf
-
-    from t2t_lite.ops.batch_shards import batch_shards
-
     before = {weight.path for weight in model.weights}
 
     @tf.function(autograph=False)
@@ -114,7 +107,7 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
         memory = check.call("encode", model.encode, {"source": source})
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
-        check.hidden(model, batch, seed, table.shape[1])
+        check.hidden("hidden's result", check.call("hidden", model.hidden, batch, seed), table.shape[1])
         if training:
             check.sums(model, batch, seed, table.shape[1])
         check.maps(model, batch)
@@ -126,7 +119,7 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
         check.advice = _SIZES
         if training:
             concrete = trace.get_concrete_function(*(tf.TensorSpec(shape, tf.int32) for shape in _AS_IN_TRAINING))
-            check.unchanged(concrete.graph)
+            check.writes(concrete.graph)
     except UsageError:
         if late := sorted({weight.path for weight in model.weights} - before):
             raise check.fault(
@@ -187,9 +180,9 @@ class _Check:
             self._shape(f"output's {what}", weight, wanted, axes)
         return output[0]
 
-    def hidden(self, model: Model, batch: dict[str, Any], seed: Any, width: int) -> None:
-        """Checks `hidden`; `width` is that of output's table."""
-        self._hidden("hidden's result", self.call("hidden", model.hidden, batch, seed), width)
+    def hidden(self, what: str, hidden: Any, width: int) -> None:
+        """Checks the shape of `hidden`; `width` is that of output's table."""
+        self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")
 
     def sums(self, model: Model, batch: dict[str, Any], seed: Any, width: int) -> None:
         """Checks `hidden_and_sums`, if the model has its own or groups, and `further_loss`."""
@@ -199,7 +192,7 @@ class _Check:
         if not (isinstance(found, tuple) and len(found) == 2):
             raise self.fault(f"hidden_and_sums returned {_show(found)}, not (hidden, sums or None)")
         hidden, sums = found
-        self._hidden("hidden_and_sums' hidden", hidden, width)
+        self.hidden("hidden_and_sums' hidden", hidden, width)
         if (sums is None) != (model.balance_groups == 0):
             raise self.fault(f"hidden_and_sums' sums are {_show(sums)}, and balance_groups is {model.balance_groups}")
         if sums is None:
@@ -210,9 +203,6 @@ class _Check:
         loss = self.call("further_loss", model.further_loss, sums)
         if _dtype(loss) != "float32" or len(loss.shape) != 1:
             raise self.fault(f"further_loss returned {_show(loss)}, not float32 [G]")
-
-    def _hidden(self, what: str, hidden: Any, width: int) -> None:
-        self._shape(what, hidden, (B, T, width), "[B, T, D], D as in output's table")
 
     def maps(self, model: Model, batch: dict[str, Any]) -> None:
         """Checks `attention_maps`, if the model says that it has some."""
@@ -268,18 +258,19 @@ class _Check:
                 "all sentences: those that are done leave a search"
             ) from error
 
-    def unchanged(self, graph: Any) -> None:
-        """Checks that a graph changes no variable: a run that is stopped and resumed would be another run."""
-        if writes := _variable_writes(graph):
+    def writes(self, graph: Any) -> None:
+        """Checks that a graph changes no variable, in loops and branches too: a resumed run would be another run."""
+        definition = graph.as_graph_def()
+        nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+        # A name begins with those of the Keras layers that made the operation.
+        if writes := sorted({node.name for node in nodes if node.op.startswith(_WRITES)}):
             raise self.fault(
                 f"in training it changes variables by itself ({', '.join(writes[:3])}); only updates may change them. "
                 "Take Dropout of t2t_lite.layers.dropout, and a norm without running statistics"
             )
 
     def _shape(self, what: str, value: Any, wanted: tuple[int | None, ...], axes: str) -> None:
-        """Checks a shape. None in `wanted`: any size. Sizes that the graph does not know pass."""
-        shape = tuple(getattr(value, "shape", ("no array",)))
-        if len(shape) != len(wanted) or any(None not in (a, b) and a != b for a, b in zip(shape, wanted, strict=True)):
+        if not _fits(value, wanted):
             sizes = ", ".join("any" if size is None else str(size) for size in wanted)
             raise self.fault(
                 f"{what} is {_show(value)}, not [{sizes}], which is {axes} with B={B}, S={S}, T={T} and K={K}"
@@ -301,27 +292,17 @@ class _Check:
         except (TypeError, ValueError):
             raise self.fault(f"{member} has to return a state of the structure that it was given") from None
         for (where, one), (_, other) in zip(_leaves(state), _leaves(after), strict=True):
-            same = len(one.shape) == len(other.shape) and all(
-                None in (a, b) or a == b for a, b in zip(one.shape, other.shape, strict=True)
-            )
-            if not same or _dtype(one) != _dtype(other):
+            if not _fits(other, tuple(one.shape)) or _dtype(one) != _dtype(other):
                 raise self.fault(
                     f"{member} made {_show(other)} of state{where}, which was {_show(one)}; its sizes and dtype may "
                     "not change"
                 )
 
 
-def _variable_writes(graph: Any) -> list[str]:
-    """Returns the names of the operations that change a variable, in loops and branches too, sorted.
-
-    A name begins with those of the Keras layers that made the operation.
-
-    Args:
-        graph: of a concrete `tf.function`.
-    """
-    definition = graph.as_graph_def()
-    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    return sorted({node.name for node in nodes if node.op.startswith(_WRITES)})
+def _fits(value: Any, wanted: tuple[int | None, ...]) -> bool:
+    """Whether a shape is as wanted; None in either is any size."""
+    shape = tuple(getattr(value, "shape", ("no array",)))
+    return len(shape) == len(wanted) and all(None in (a, b) or a == b for a, b in zip(shape, wanted, strict=True))
 
 
 def _leaves(nest: Any) -> list[tuple[str, Any]]:
