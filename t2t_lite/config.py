@@ -194,7 +194,7 @@ def from_dict(cls: type[H], values: Mapping[str, Any]) -> H:
     return cls(**values)
 
 
-def without_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def drop_others(cls: type[HParams], values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns `values` without settings of other models, and the left-out settings that are not at their default."""
     kept, left_out = {}, {}
     for name, value in values.items():

@@ -13,16 +13,13 @@ import logging
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path
+from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path, reason
 
 _log = logging.getLogger("t2t_lite")
-# Names of temporary folders, and in each: of what is written, of the file whose lock says "alive", and of it before.
-_ASIDE, _CONTENT, _LOCK, _UNLOCKED = ".partial.", "version", "lock", "unlocked"
 _NOT_OWN = "it is a link or no regular file; remove it"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # for folders, or at all
@@ -36,7 +33,7 @@ def lacks_room(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def named(path: str | os.PathLike[str]) -> Iterator[None]:
+def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Context in which system errors name the file `path`; those of an open file name none."""
     try:
         yield
@@ -47,7 +44,7 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def sync(path: Path) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
-    with named(path):
+    with name_in_errors(path):
         handle = os.open(path, os.O_RDONLY)
         try:
             sync_open(handle, path)
@@ -58,7 +55,7 @@ def sync(path: Path) -> None:
 def sync_open(handle: int, path: Path) -> None:
     """Waits until the open file `path` is on the disk; a warning says so, once, where the file system cannot do it."""
     try:
-        with named(path):
+        with name_in_errors(path):
             os.fsync(handle)
     except OSError as error:
         if error.errno not in _NO_SYNC:
@@ -104,32 +101,38 @@ def read_json(
     """Reads a JSON object that t2t-lite wrote.
 
     Args:
-        number: the format number that its entry "format" must have.
+        number: what its entry "format" must be.
         check: the types of entries that must be there; or a function that raises ValueError, KeyError, TypeError or
-            AttributeError unless all entries are as they are read.
+            AttributeError unless all entries are as they were written.
         remedy: what to do about a damaged file, in a sentence.
 
     Raises:
         OSError: the file is missing or cannot be read.
-        DamagedError: it holds no JSON object, or `check` failed.
+        DamagedError: it is not what was written.
         DataError: another format number.
     """
+    return parse_json(os.fspath(path), Path(path).read_bytes(), number, check, remedy)
+
+
+def parse_json(
+    name: str,
+    text: str | bytes,
+    number: int,
+    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
+    remedy: str = "",
+) -> dict[str, Any]:
+    """Parses what `read_json` reads; `name`: what it is called in errors."""
     try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise TypeError("it holds no JSON object")
-        check_format(path, values.get("format"), number, remedy)
+        values: dict[str, Any] = json.loads(text)
+        check_format(name, values.get("format"), number, remedy)
         if callable(check):
             check(values)
-        else:
-            for name, kind in check.items():
-                if not isinstance(values[name], kind):
-                    raise TypeError(f"{name} cannot be {values[name]!r:.80}")
+        elif odd := [key for key, kind in check.items() if not isinstance(values[key], kind)]:
+            raise TypeError(f"{odd[0]} is {values[odd[0]]!r:.80}")
     except DataError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        why = f"it has no entry {error}" if isinstance(error, KeyError) else error
-        raise DamagedError(f"{os.fspath(path)} is damaged ({why}). {remedy}".rstrip()) from error
+        raise DamagedError(f"{name} is damaged ({reason(error)}). {remedy}".rstrip()) from error
     return values
 
 
@@ -138,7 +141,7 @@ def replace_file(path: Path, content: str | bytes) -> None:
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
-        with named(path), _open_locked(aside) as file:
+        with name_in_errors(path), _open_locked(aside) as file:
             file.write(data)
             file.flush()
             sync_open(file.fileno(), path)
@@ -159,7 +162,7 @@ def open_own(path: Path, *, lock: bool = False) -> IO[bytes]:
     Args:
         lock: nothing of worth is written to it, so it may have several names, as in a copy that `cp -al` has made.
     """
-    with named(path):
+    with name_in_errors(path):
         if path.is_symlink():
             raise OSError(errno.ELOOP, _NOT_OWN)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -173,17 +176,11 @@ def open_own(path: Path, *, lock: bool = False) -> IO[bytes]:
 @contextlib.contextmanager
 def open_lock(path: Path) -> Iterator[IO[bytes]]:
     """Context with an open file to lock, as `open_own`."""
-    with _closing(open_own(path, lock=True)) as file:
-        yield file
-
-
-@contextlib.contextmanager
-def _closing(lock: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Context that closes a lock's file. An error then is none of the work that is done: nothing of worth is in it."""
+    lock = open_own(path, lock=True)
     try:
         yield lock
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # nothing of worth is in it, so this is no error of the work
             lock.close()
 
 
@@ -206,22 +203,28 @@ def _lock(file: IO[bytes], *, wait: bool) -> bool:
     return False
 
 
-def lock_or_warn(file: IO[Any], name: Path, others: str) -> None:
-    """Locks an open file until it is closed, without waiting; a warning says so where there are no locks.
+def lock_or_warn(file: IO[Any], name: Path, *, wait: bool = False) -> bool:
+    """Locks an open file until it is closed; returns False, with a warning, where the file system has no locks.
 
     Args:
-        name: what the lock protects, for the warning.
-        others: the processes that it keeps away, such as "trainer".
+        name: what the lock protects.
 
     Raises:
-        BlockingIOError: another process holds the lock.
+        BlockingIOError: another process holds the lock, and `wait` is False.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise
-    except OSError as error:  # some network file systems have no locks
-        _log.warning("%s cannot be locked (%s); see to it that no other %s writes there.", name, error.strerror, others)
+    except OSError:
+        _warn_unlocked(name)
+        return False
+    return True
+
+
+@functools.cache  # once for each name: checkpoints are saved again and again
+def _warn_unlocked(name: Path) -> None:
+    _log.warning("%s cannot be locked; see to it that no other process writes there.", name)
 
 
 def _remove_stale(path: Path) -> None:
@@ -244,66 +247,11 @@ def staging_dir(folder: Path) -> Path:
 def file_lock(folder: Path) -> Iterator[None]:
     """Lock for writing `folder`: waits for other processes, then removes what killed ones have left beside it."""
     with open_lock(folder.with_name(f".{folder.name}.lock")) as lock:
-        if _lock(lock, wait=True):  # the system releases it when the process ends, however it ends
-            for stale in asides(folder):
-                shutil.rmtree(stale, ignore_errors=True)
-        else:  # some network file systems have no locks; what is left may belong to a process that still writes
-            _warn_unlocked(folder)
-            shutil.rmtree(staging_dir(folder), ignore_errors=True)  # of a killed process with this one's number
+        # Without locks, what is left may belong to a process that still writes, unless it has this one's number.
+        left = asides(folder) if lock_or_warn(lock, folder, wait=True) else [staging_dir(folder)]
+        for stale in left:
+            shutil.rmtree(stale, ignore_errors=True)
         yield
-
-
-@contextlib.contextmanager
-def temporary_folder(base: Path) -> Iterator[Path]:
-    """Context with a new folder below `base`, removed at the end; first removes those of killed processes.
-
-    A process that still writes holds the lock in its folder. Folders with files and without a lock stay: their
-    processes may be alive.
-    """
-    for stale in base.glob(f"{_ASIDE}*"):
-        with contextlib.suppress(OSError), open(stale / _LOCK, "r+b") as its:
-            if _lock(its, wait=False):
-                _remove_temporary(stale)
-        with contextlib.suppress(OSError):
-            stale.rmdir()  # if empty: its process could not remove it, or was killed before it wrote the lock
-    aside, lock = _new_temporary(base)
-    try:
-        with _closing(lock):
-            folder = aside / _CONTENT  # one below, because only the owner may read a temporary folder
-            folder.mkdir()
-            if _lock(lock, wait=True):
-                os.rename(lock.name, aside / _LOCK)  # so that no other process sees it unlocked
-            yield folder
-    finally:
-        _remove_temporary(aside)
-
-
-def _new_temporary(base: Path) -> tuple[Path, IO[bytes]]:
-    """Makes a temporary folder; returns it, and the open file in it that becomes its lock."""
-    while True:
-        aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=base))
-        try:
-            return aside, open(aside / _UNLOCKED, "wb")
-        except FileNotFoundError:
-            continue  # another process has taken it for an empty one that was left
-        except OSError:
-            _remove_temporary(aside)
-            raise
-
-
-def _remove_temporary(aside: Path) -> None:
-    """Removes a temporary folder, its lock last: what cannot be removed now is removed by the next process."""
-    shutil.rmtree(aside / _CONTENT, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        if not (aside / _CONTENT).exists():
-            for name in (_UNLOCKED, _LOCK):
-                (aside / name).unlink(missing_ok=True)
-            aside.rmdir()
-
-
-@functools.cache  # once for each folder: checkpoints are saved again and again
-def _warn_unlocked(folder: Path) -> None:
-    _log.warning("%s cannot be locked; see to it that no other process writes there.", folder)
 
 
 def asides(folder: Path) -> list[Path]:

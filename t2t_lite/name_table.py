@@ -26,7 +26,7 @@ def snake_case(name: str) -> str:
 _failed: dict[str, str] = {}  # installed packages whose plug-in could not be imported, and why
 
 
-def plugin_failed(package: str, why: str) -> bool:
+def note_failed_plugin(package: str, why: str) -> bool:
     """Notes that a package's plug-in could not be imported; returns whether this is new."""
     is_new = package not in _failed
     _failed[package] = why

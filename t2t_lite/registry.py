@@ -31,7 +31,7 @@ from typing import Any, TypeVar, overload
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError, check_options, place_in, reason
 from t2t_lite.metrics.names import METRICS as METRICS
-from t2t_lite.name_table import Registry, plugin_failed, snake_case
+from t2t_lite.name_table import Registry, note_failed_plugin, snake_case
 from t2t_lite.name_table import failed_plugins as failed_plugins
 from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -214,7 +214,7 @@ def _load(point: importlib.metadata.EntryPoint) -> None:
     except BaseException as error:  # SystemExit, too
         package = f"The plug-in of the package {point.dist.name if point.dist else point.value}"
         why = reason(error)
-        if plugin_failed(package, why):
+        if note_failed_plugin(package, why):
             _log.warning("%s could not be imported, and is left out: %s. Update or uninstall it.", package, why)
 
 

@@ -35,7 +35,7 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"{signal.Signals(number).name}: {what}")
 
 
-def take_back() -> None:
+def reinstall_handlers() -> None:
     """Installs Python's handlers again: TensorFlow installs its own for SIGTERM if processes form a job."""
     for number in SIGNALS if threading.current_thread() is threading.main_thread() else ():
         if (handler := signal.getsignal(number)) is not None:

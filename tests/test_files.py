@@ -3,7 +3,6 @@
 import concurrent.futures
 import errno
 import fcntl
-import hashlib
 import multiprocessing
 import os
 import stat
@@ -16,7 +15,7 @@ import pytest
 
 from t2t_lite import files
 from t2t_lite.errors import DamagedError, DataError
-from t2t_lite.files import asides, file_lock, read_json, replace_file, sha256_of, staging_dir, temporary_folder
+from t2t_lite.files import asides, file_lock, read_json, replace_file, staging_dir
 from t2t_lite.runs import lock
 
 
@@ -132,12 +131,6 @@ def test_a_folder_is_written_without_locks_and_what_others_may_write_stays(
     assert caplog.messages == [f"{tmp_path / 'data'} cannot be locked; see to it that no other process writes there."]
 
 
-def test_a_checksum_is_of_the_whole_file(tmp_path: Path) -> None:
-    data = b"0123456789abcdef" * 100_000
-    (tmp_path / "file").write_bytes(data)
-    assert sha256_of(tmp_path / "file") == hashlib.sha256(data).hexdigest()
-
-
 class BadToClose:
     """A file whose close fails, although all is written."""
 
@@ -152,7 +145,7 @@ class BadToClose:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-@pytest.mark.parametrize("locked", [file_lock, temporary_folder, lock.only_trainer])
+@pytest.mark.parametrize("locked", [file_lock, lock.only_trainer])
 def test_a_lock_that_cannot_be_closed_spoils_no_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: Callable[[Path], AbstractContextManager[object]]
 ) -> None:
@@ -171,19 +164,10 @@ def test_a_lock_that_cannot_be_closed_spoils_no_work(
     assert [path.name for path in folder.iterdir() if path.name != lock.LOCK_FILE] == []
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", r"a\.json is damaged \(Expecting .*\)\. Make it again\."),
-        ("[" * 100_000, r"a\.json is damaged \(maximum recursion depth"),
-        ("[1]", r"a\.json is damaged \(it holds no JSON object\)\. Make"),
-        ('{"format": 1}', r"is damaged \(it has no entry 'name'\)\. Make"),
-        ('{"format": 1, "name": 3}', r"is damaged \(name cannot be 3\)\. Make"),
-    ],
-)
-def test_json_that_is_damaged(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "[1]", '{"format": 1}', '{"format": 1, "name": 3}'])
+def test_json_that_is_damaged(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(DamagedError, match=said):
+    with pytest.raises(DamagedError, match=r"a\.json is damaged \(\w+Error: .+\)\. Make it again\."):
         read_json(tmp_path / "a.json", 1, {"name": str}, "Make it again.")
 
 
@@ -192,4 +176,3 @@ def test_json_of_another_format_is_not_damaged(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has the format number 2; this version of t2t-lite reads format 1") as caught:
         read_json(tmp_path / "a.json", 1, {"name": str})
     assert not isinstance(caught.value, DamagedError)
-    assert read_json(tmp_path / "a.json", 2, lambda values: values["name"])["name"] == "x"

@@ -14,7 +14,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite import version
-from t2t_lite.runs.run_log import read_starts, recorded
+from t2t_lite.runs.run_log import read_starts, record_start
 
 ROOT = Path(__file__).resolve().parent.parent
 UNKNOWN = f"{version.RELEASE}+unknown"
@@ -182,7 +182,7 @@ def test_git_runs_only_where_the_version_is_asked_for(note: Callable[[str], bool
 def test_the_package_and_a_runs_record_have_it(tmp_path: Path) -> None:
     assert t2t_lite.__version__ == version.local_version() == _local(ROOT)
     assert "__version__" in dir(t2t_lite)
-    with recorded(tmp_path, request={}, devices="", first_step=1):
+    with record_start(tmp_path, request={}, devices="", first_step=1):
         pass
     assert read_starts(tmp_path)[0]["version"] == version.local_version()
 

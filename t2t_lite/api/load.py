@@ -249,9 +249,9 @@ def _is_export(path: Path) -> bool:
 
 def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
     """Returns the run that `path` is in, and which of its checkpoints it means; None: the run's default."""
-    from t2t_lite.runs.named_weights import named_weights
+    from t2t_lite.runs.named_weights import parse_weights_path
 
-    named = named_weights(path)
+    named = parse_weights_path(path)
     if named is None:
         raise DataError(
             f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train."

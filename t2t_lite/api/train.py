@@ -57,12 +57,12 @@ def train(
     from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
     from t2t_lite.runs.open_run import open_run
     from t2t_lite.runs.recipe_request import RecipeRequest
-    from t2t_lite.runs.run_dir import recorded_code
+    from t2t_lite.runs.run_dir import read_code_folder
     from t2t_lite.runs.start_request import StartRequest
     from t2t_lite.training.start import plan_start, train
 
     output_dir = os.path.expanduser(output_dir)
-    if trust_run and (code := recorded_code(output_dir)):
+    if trust_run and (code := read_code_folder(output_dir)):
         settings["usr_dir"] = code
     parts: dict[type, dict[str, Any]] = {DataRequest: {}, RecipeRequest: {}, StartRequest: {}}
     taken = {field.name: cls for cls in parts for field in dataclasses.fields(cls) if field.name not in _ARGUMENTS}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DamagedError, UsageError
 from t2t_lite.runs.run_dir import check_run_folder
 
 if TYPE_CHECKING:
@@ -92,7 +92,6 @@ def _run(args: argparse.Namespace) -> int:
 def _open_whole(request: OpenRequest, paths: list[str]) -> OpenRun:
     """Opens the run with the newest readable checkpoint of `paths`; `average` reports the damaged ones."""
     from t2t_lite.runs.checkpoint_files import step_of
-    from t2t_lite.runs.checkpoint_reader import DamagedError
 
     requests = [dataclasses.replace(request, checkpoint=str(step_of(path))) for path in paths]
     for newer in reversed(requests[1:]):

@@ -126,13 +126,13 @@ def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) ->
     Args:
         folders: the runs' folders; None: --output_dir is the only one.
     """
-    from t2t_lite.runs.run_dir import recorded_code
+    from t2t_lite.runs.run_dir import read_code_folder
 
     if not args.trust_run:
         return
     if args.output_dir is None or args.usr_dir is not None:
         raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
-    named = {recorded_code(folder) for folder in folders or [args.output_dir]} - {None}
+    named = {read_code_folder(folder) for folder in folders or [args.output_dir]} - {None}
     if len(named) > 1:
         raise UsageError(
             f"--trust_run: these runs have their code in {' and '.join(sorted(filter(None, named)))}. Give one folder "

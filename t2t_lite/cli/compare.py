@@ -125,7 +125,7 @@ def _run(args: argparse.Namespace) -> int:
         trained = []
         for entry in request.entries:
             interrupts.check()
-            trained.append(runs.trained(entry))
+            trained.append(runs.train_entry(entry))
         _write(request, runs, trained)
     return 0
 

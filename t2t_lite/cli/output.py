@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.errors import UsageError
-from t2t_lite.files import check_folder, named, replace_file
+from t2t_lite.files import check_folder, name_in_errors, replace_file
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
@@ -59,7 +59,7 @@ def write_file(path: str, data: bytes) -> None:
     """
     path = os.path.realpath(path)
     if os.path.exists(path) and not os.path.isfile(path):
-        with named(path), open(path, "wb") as file:
+        with name_in_errors(path), open(path, "wb") as file:
             file.write(data)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)

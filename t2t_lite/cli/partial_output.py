@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import lock_or_warn, named, open_own, read_json, replace_file, sync, sync_open
+from t2t_lite.files import lock_or_warn, name_in_errors, open_own, read_json, replace_file, sync, sync_open
 
 _FORMAT = 1  # of FILE.partial.json
 
@@ -87,7 +87,7 @@ class PartialOutput:
 
     def write(self, lines: Sequence[str], data: bytes) -> None:
         """Adds the output `data` of a block of input lines."""
-        with named(self.partial):
+        with name_in_errors(self.partial):
             self._file.write(data)
             self._file.flush()
             sync_open(self._file.fileno(), self.partial)
@@ -110,7 +110,7 @@ class PartialOutput:
     def _lock(self) -> None:
         """Locks the file against other commands until this process ends."""
         try:
-            lock_or_warn(self._file, self.partial, "t2t-lite-decoder")
+            lock_or_warn(self._file, self.partial)
         except BlockingIOError:
             raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
 
@@ -140,7 +140,7 @@ class PartialOutput:
     def _check_written(self, sha256: str) -> None:
         """Raises DataError unless what is counted as written is there, and is what was written."""
         left = self._bytes
-        with named(self.partial):
+        with name_in_errors(self.partial):
             while block := self._file.read(min(left, 1 << 20)):
                 self._written.update(block)
                 left -= len(block)
@@ -200,7 +200,7 @@ class Stream:
 
     def write(self, lines: Sequence[str], data: bytes) -> None:
         """Writes the output `data` of a block of input lines."""
-        with named("standard output" if self._device is None else self._device.name):
+        with name_in_errors("standard output" if self._device is None else self._device.name):
             self._file.write(data)
             self._file.flush()
 

@@ -17,7 +17,7 @@ from t2t_lite.client.client import PROTOCOLS, ServerTranslator
 from t2t_lite.data.input_texts import read_texts
 from t2t_lite.data.sources import decode_lines
 from t2t_lite.errors import T2TError
-from t2t_lite.files import named
+from t2t_lite.files import name_in_errors
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -128,7 +128,7 @@ def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: It
     with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:
             for line, hypotheses in itertools.chain(first, answers):
-                with named(args.output or "standard output"):
+                with name_in_errors(args.output or "standard output"):
                     file.write(output.rows(line, hypotheses, args).encode("utf-8"))
                     file.flush()
                 written += 1

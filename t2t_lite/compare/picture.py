@@ -53,7 +53,7 @@ def svg(points: Sequence[Point], score_name: str) -> str:
     ticks = (min(logs), max(logs)) if x(max(logs)) - x(min(logs)) > _TICK else (max(logs),)
     parts += [_text(f"{10**log:.1e}", x(log), axis + 18, "middle") for log in ticks]
     parts += [_text(f"{score:.1f}", _LEFT - 8, y(score) + 4, "end") for score in (bottom, (bottom + top) / 2, top)]
-    lines = apart([y(score) for score in scores], _LINE, axis)
+    lines = separate([y(score) for score in scores], _LINE, axis)
     for label, log, score, line in zip(labels, logs, scores, lines, strict=True):
         at, beside = (x(log), y(score)), x(log) + 22
         parts.append(f'<path d="M{at[0]:.1f} {at[1]:.1f}L{beside - 4:.1f} {line:.1f}" stroke="#aaa"/>')
@@ -62,7 +62,7 @@ def svg(points: Sequence[Point], score_name: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def apart(places: Sequence[float], distance: float, end: float) -> list[float]:
+def separate(places: Sequence[float], distance: float, end: float) -> list[float]:
     """Moves places down, or up where one would pass `end`, until neighbours are `distance` apart; keeps their order."""
     order = sorted(range(len(places)), key=places.__getitem__)
     moved = list(places)

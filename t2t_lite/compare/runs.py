@@ -25,7 +25,7 @@ from t2t_lite.runs.metrics_log import METRICS_FILE, read_metrics
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.resume import check_settings
 from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
-from t2t_lite.runs.run_dir import RunSpec, absolute, has_weights, read_run, relative_data_dir
+from t2t_lite.runs.run_dir import RunSpec, has_weights, make_absolute, read_run, relative_data_dir
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.build import build_model
@@ -119,7 +119,7 @@ class Runs:
         """Returns the budget of each training of a planned entry, with the speed by which minutes became updates."""
         return self._plans[entry.variant].budget
 
-    def trained(self, entry: Entry) -> list[list[Run]]:
+    def train_entry(self, entry: Entry) -> list[list[Run]]:
         """Returns the runs of a planned entry, in groups that are scored together; trains those not trained yet."""
         groups = entry.groups(self._request.seed, self._request.seeds)
         return [[self._train(entry, seed) for seed in group] for group in groups]
@@ -164,7 +164,7 @@ class Runs:
             problem=problem.name,
             options=problem.all_options(),
             data_dir=relative_data_dir(data.data_dir or str(self._folder / "data"), folder),
-            usr_dir=absolute(data.usr_dir),
+            usr_dir=make_absolute(data.usr_dir),
             hparams_set=entry.hparams_set,
             model=registry.model_of(entry.hparams_set),
             hparams=self._request.recipe(entry).hparams,

@@ -15,7 +15,7 @@ import numpy as np
 
 from t2t_lite.data.encode import Side
 from t2t_lite.data.store import FORMAT, MANIFEST, ORIGIN
-from t2t_lite.files import file_lock, named, staging_dir, sync, sync_open
+from t2t_lite.files import file_lock, name_in_errors, staging_dir, sync, sync_open
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
 
@@ -122,12 +122,12 @@ class _File:
         self._digest = hashlib.sha256()
 
     def write(self, data: bytes) -> None:
-        with named(self.path):
+        with name_in_errors(self.path):
             self._file.write(data)
         self._digest.update(data)
 
     def close(self) -> dict[str, Any]:
-        with named(self.path):
+        with name_in_errors(self.path):
             self._file.flush()
             sync_open(self._file.fileno(), self.path)
             size = self._file.tell()

@@ -17,7 +17,7 @@ from t2t_lite.distributed.cluster import VARIABLE, Cluster, read_cluster
 from t2t_lite.distributed.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.ops import threads
-from t2t_lite.signals import take_back
+from t2t_lite.signals import reinstall_handlers
 
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
@@ -171,4 +171,4 @@ def _multi_worker(cluster: Cluster, cpus: int) -> tf.distribute.Strategy:
             f"The cluster of {VARIABLE} could not be joined: {reason}. Start the same command on every worker again."
         ) from error
     finally:
-        take_back()
+        reinstall_handlers()

@@ -16,7 +16,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, FORMAT, versions
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
-from t2t_lite.files import lacks_room, sync, temporary_folder
+from t2t_lite.files import file_lock, lacks_room, staging_dir, sync
 
 
 def export(
@@ -36,7 +36,7 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
     """Writes `base`/N, where N is one more than the largest number there, and returns its path.
 
     A server that watches `base` must not see half a version: everything is written to a folder whose name is no
-    number, forced to the disk, and renamed.
+    number, forced to the disk, and renamed. Exports into one folder wait for each other.
 
     Args:
         write: called with the path of an existing, empty folder, which it fills.
@@ -47,10 +47,16 @@ def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> 
     base = Path(base)
     try:
         base.mkdir(parents=True, exist_ok=True)
-        with temporary_folder(base) as folder:
-            write(folder)
-            _to_disk(folder)
-            return _number(folder, base)
+        with file_lock(base / "version"):
+            folder = staging_dir(base / "version")
+            folder.mkdir()
+            try:
+                write(folder)
+                for path in [*folder.rglob("*"), folder]:
+                    sync(path)
+                return _number(folder, base)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
     except (OSError, tf.errors.OpError) as error:
         reason = str(error).partition("\n")[0]
         advice = "make room, or give another --export_dir, and run" if lacks_room(error) else "run"
@@ -103,23 +109,11 @@ def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(aside: Path, base: Path) -> Path:
-    while True:
-        version = base / str(max(versions(base), default=0) + 1)
-        try:
-            aside.rename(version)
-        except OSError:
-            if version.exists():  # another export was faster
-                continue
-            raise
-        try:
-            sync(base)
-        except OSError:
-            shutil.rmtree(version, ignore_errors=True)
-            raise
-        return version
-
-
-def _to_disk(folder: Path) -> None:
-    """Forces all files below `folder` and the folders themselves to the disk."""
-    for path in [*folder.rglob("*"), folder]:
-        sync(path)
+    version = base / str(max(versions(base), default=0) + 1)
+    aside.rename(version)
+    try:
+        sync(base)
+    except OSError:
+        shutil.rmtree(version, ignore_errors=True)
+        raise
+    return version

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
-from t2t_lite.runs.checkpoint_reader import LAST_STEP, READ_ERRORS, open_checkpoint, unreadable
+from t2t_lite.runs.checkpoint_reader import LAST_STEP, explain_unreadable, open_checkpoint
 
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
 
@@ -45,10 +45,8 @@ class Tf1Checkpoints:
         """Returns a variable in float32, as it is in each checkpoint; DataError if it cannot be read."""
         found = []
         for prefix, reader in zip(self.prefixes, self._readers, strict=True):
-            try:
+            with explain_unreadable(prefix):
                 stored = reader.get_tensor(name)
-            except READ_ERRORS as error:
-                raise unreadable(prefix, error) from error
             if np.asarray(stored).dtype.kind in "OSUc":  # texts, complex numbers
                 raise DataError(f"{prefix}: {name} holds no numbers that a weight could have.")
             array = np.asarray(stored, np.float32)
@@ -109,10 +107,7 @@ def _checked(prefix: str) -> str:
 def _open(prefix: str) -> Any:
     if not os.path.isfile(f"{prefix}.index"):
         raise DataError(f"There is no checkpoint {prefix}: no file {os.path.basename(prefix)}.index is there.")
-    try:
-        return open_checkpoint(prefix)
-    except READ_ERRORS as error:
-        raise unreadable(prefix, error) from error
+    return open_checkpoint(prefix)
 
 
 def _name(prefix: str) -> str:

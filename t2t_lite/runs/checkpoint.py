@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -19,25 +20,15 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import DataError, TrainingError, UsageError, did_you_mean
+from t2t_lite.errors import DamagedError, DataError, TrainingError, UsageError, did_you_mean
 from t2t_lite.files import lacks_room
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
-from t2t_lite.runs.checkpoint_reader import (
-    OTHER_ADVICE,
-    READ_ERRORS,
-    DamagedError,
-    GoneError,
-    first_line,
-    open_checkpoint,
-    read_step,
-    unreadable,
-)
+from t2t_lite.runs.checkpoint_reader import GoneError, explain_unreadable, first_line, open_checkpoint, read_step
 from t2t_lite.runs.default_weights import read_default
 from t2t_lite.runs.run_dir import has_run
 from t2t_lite.runs.saved_state import SavedState
-from t2t_lite.runs.weight_shapes import check_shapes
 from t2t_lite.schedules.base import Schedule
 
 DIVERGED_ADVICE = (
@@ -165,30 +156,22 @@ class Checkpoints:
         """Restores weights, slots and what a schedule remembers from `path`; returns the step they were saved at."""
         self._training.clear()
         step = self._read(path, self._whole)
-        self._training.hand_out(step)
+        self._training.restore(step)
         return step
 
     def load_weights(self, path: str) -> int:
         """Restores only the weights from `path` (see `find`); returns the step they were saved at."""
-        try:
-            return self._read(path, self._weights)
-        except DamagedError as error:
-            raise DamagedError(f"{error} {OTHER_ADVICE}") from error
-        except GoneError as error:
-            raise GoneError(f"{error} If a running trainer has just removed it, run the same command again.") from error
+        return self._read(path, self._weights)
 
     def try_weights(self, path: str, otherwise: str) -> bool:
-        """Restores only the weights from `path`; returns False where it cannot be read.
-
-        A warning then gives the reason and what is done `otherwise`. A damaged checkpoint is set aside.
-        """
+        """Restores only the weights from `path`; where it is damaged or gone, warns of what is done `otherwise`."""
         try:
             self._read(path, self._weights)
         except GoneError as error:
-            _log.warning("%s A running trainer may have removed it; %s.", error, otherwise)
+            _log.warning("%s It is left out: %s.", error, otherwise)
             return False
         except DamagedError as error:
-            _log.warning("%s Its files stay as ....damaged; %s.", error, otherwise)
+            _log.warning("%s It is left out, and its files stay as ....damaged: %s.", error, otherwise)
             checkpoint_files.quarantine(path)
             return False
         return True
@@ -196,11 +179,8 @@ class Checkpoints:
     def average(self, paths: Sequence[str]) -> list[str]:
         """Sets the weights to the mean over `paths` (section 6.1); those that are no floats, to the last one's.
 
-        A damaged checkpoint is named in a warning, set aside and left out. One that a running trainer has removed
-        meanwhile is named and left out, too.
-
         Returns:
-            The paths that were read.
+            The paths that were read; see `try_weights`.
 
         Raises:
             DataError: none could be read, or one is of another model.
@@ -221,34 +201,45 @@ class Checkpoints:
 
     def _read(self, path: str, state: Mapping[str, Mapping[str, tf.Variable]]) -> int:
         """Restores `state` from `path`; returns its step."""
-        try:
+        with explain_unreadable(path):
             reader = open_checkpoint(path)
             shapes = reader.get_variable_to_shape_map()
-        except READ_ERRORS as error:
-            raise unreadable(path, error) from error
-        wanted = {
-            variable_key(part, name): variable
-            for part, group in state.items()
-            for name, variable in group.items()
-            if part not in self._training.may_lack or variable_key(part, name) in shapes
-        }
-        self._training.check_parts(state, {key.partition("/")[0] for key in shapes}, path)
-        check_shapes(path, {key: list(variable.shape) for key, variable in wanted.items()}, shapes)
-        try:
+            wanted = {
+                variable_key(part, name): variable
+                for part, group in state.items()
+                for name, variable in group.items()
+                if part not in self._training.may_lack or variable_key(part, name) in shapes
+            }
+            self._training.check_parts(state, {key.partition("/")[0] for key in shapes}, path)
+            _check_shapes(path, {key: list(variable.shape) for key, variable in wanted.items()}, shapes)
             for key, variable in wanted.items():
                 value = reader.get_tensor(key)
                 if np.asarray(value).dtype.kind not in ("fV" if variable.dtype.is_floating else "iub"):
                     raise ValueError(f"{key} holds no numbers of its kind")
                 variable.assign(value)
             step = read_step(reader, variable_key("step"))
-        except READ_ERRORS as error:
-            raise unreadable(path, error) from error
         if broken := self.not_finite():
             raise DamagedError(
                 f"The checkpoint {path} holds numbers that are not finite, in {broken[0]} for one: its training had "
                 "diverged."
             )
         return step
+
+
+def _check_shapes(path: str, here: Mapping[str, list[int]], there: Mapping[str, list[int]]) -> None:
+    """Raises DataError if a variable is missing or of another shape, or if the checkpoint has more weights.
+
+    Args:
+        here, there: shapes by key; those that are wanted, and those of all variables in the checkpoint.
+    """
+    for key in [*here, *sorted(key for key in there if key.startswith("weights/"))]:
+        if here.get(key) != there.get(key):
+            # Of PART/NAME/...: TensorFlow writes .. for a dot of the name, and .S for a slash.
+            name = re.sub(r"\.([.S])", lambda found: "/" if found[1] == "S" else ".", key.split("/")[1])
+            raise DataError(
+                f"The checkpoint {path} is of another model: {name} has shape {there.get(key, 'none')} there and "
+                f"{here.get(key, 'none')} here."
+            )
 
 
 def variable_key(*names: str) -> str:

@@ -1,8 +1,10 @@
 """A checkpoint's index, checked before TensorFlow reads it: TensorFlow ends the process on an odd one.
 
-The index is a sorted table of protocol buffers. The key "" holds the number of data files. Each other key is the name
-of a variable, with its type, its shape and where its bytes lie. TensorFlow compares the checksums of all these, but
-whoever wrote the file wrote the checksums, too: a negative size or a text that is longer than memory aborts TensorFlow.
+The index is a sorted table, as LevelDB writes it, of protocol buffers: blocks of (key, value), then a block that says
+where the others lie, then a footer that says where that one lies. The key "" holds the number of data files. Each other
+key is the name of a variable, with its type, its shape and where its bytes lie. TensorFlow compares the checksums of
+all these, but whoever wrote the file wrote the checksums, too: a negative size or a text that is longer than memory
+aborts TensorFlow.
 """
 
 from __future__ import annotations
@@ -11,9 +13,7 @@ import functools
 import math
 import os
 import stat
-from collections.abc import Mapping
-
-from t2t_lite.runs.sorted_table import entries, varint
+from collections.abc import Iterator, Mapping
 
 _TEXT = 7  # TensorFlow's numbers of types: of texts, and below of those of numbers with so many bytes
 _KINDS = {1: (4, 6, 10, 11, 12, 24, 25), 2: (5, 14, 15, 16, 17, 19), 4: (1, 3, 13, 22), 8: (2, 8, 9, 23), 16: (18,)}
@@ -24,6 +24,8 @@ _HEADER = {1: _VARINT, 2: _VARINT, 3: _MESSAGE}  # files, byte order, version
 # Type, shape, file, offset, size, checksum.
 _ENTRY = {1: _VARINT, 2: _MESSAGE, 3: _VARINT, 4: _VARINT, 5: _VARINT, 6: _FIXED32}
 _SHAPE, _DIMENSION = {2: _MESSAGE}, {1: _VARINT, 2: _MESSAGE}
+_MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
+_FOOTER, _TRAILER, _LONGEST_KEY = 48, 5, 2000  # bytes
 _Fields = Mapping[int, list[int | bytes]]
 
 
@@ -33,7 +35,7 @@ def check_index(path: str) -> None:
     Raises:
         OSError: a file cannot be read.
     """
-    found = entries(_regular(f"{path}.index", _MOST_BYTES))
+    found = _read_table(_read_regular(f"{path}.index", _MOST_BYTES))
     number = _number_of_files(*next(found, (b"no header", b"")))
     sizes: dict[int, int] = {}  # of data files
     for key, value in found:
@@ -104,12 +106,12 @@ def _text_bytes(data: str, offset: int, size: int, number: int) -> int:
         read = file.read(min(size, 10 * number))
     place, whole = 0, 4
     for _ in range(number):
-        length, place = varint(read, place)
+        length, place = _varint(read, place)
         whole += length
     return whole + place
 
 
-def _regular(path: str, most: int) -> bytes:
+def _read_regular(path: str, most: int) -> bytes:
     """Returns a file's content; ValueError for a pipe or a device, which may have no end, and for large ones."""
     size = _size(path)
     if size > most:
@@ -140,11 +142,11 @@ def _fields(message: bytes, kinds: Mapping[int, int]) -> _Fields:
             raise ValueError("is described in an unknown form")
         value: int | bytes
         if kind == _VARINT:
-            value, place = varint(message, place)
+            value, place = _varint(message, place)
         else:
             size = 4
             if kind == _MESSAGE:
-                size, place = varint(message, place)
+                size, place = _varint(message, place)
             value, place = message[place : place + size], place + size
         if place > end:
             raise ValueError("is described in a form that is cut off")
@@ -162,3 +164,75 @@ def _number(fields: _Fields, field: int) -> int:
 
 def _messages(fields: _Fields, field: int) -> list[bytes]:
     return [value for value in fields.get(field, []) if isinstance(value, bytes)]
+
+
+def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the keys and values of a table in their order; ValueError where it has another form."""
+    if len(table) < _FOOTER or table[-8:] != _MAGIC:
+        raise ValueError("its index is cut off or no table")
+    place = len(table) - _FOOTER
+    for _ in range(2):  # the place of the block of filters, which is not used, then that of the list of blocks
+        offset, place = _varint(table, place)
+        size, place = _varint(table, place)
+    for _, handle in _of_block(_block(table, offset, size)):
+        offset, after = _varint(handle, 0)
+        size, _ = _varint(handle, after)
+        yield from _of_block(_block(table, offset, size))
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Returns the number at `place`, of 64 bits in groups of seven, and the place after it."""
+    if place < len(data) and data[place] < 0x80:  # most are small, and an index has thousands
+        return data[place], place + 1
+    number = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            break
+        byte = data[place]
+        place += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if number >> 64:
+                break
+            return number, place
+    raise ValueError("holds a number that is cut off")
+
+
+def _block(table: bytes, offset: int, size: int) -> bytes:
+    """Returns the content of a block."""
+    if offset + size + _TRAILER > len(table):
+        raise ValueError("a block of its index lies outside")
+    if table[offset + size]:
+        raise ValueError("its index is compressed, as TensorFlow writes none")
+    return table[offset : offset + size]
+
+
+def _of_block(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields a block's entries; each key leaves out what it shares with the one before.
+
+    Where nothing is left out, a search may start; the end of the block lists such places. TensorFlow looks there first,
+    so each must be the start of an entry, or it would find others than those that are read here.
+    """
+    restarts = int.from_bytes(block[-4:], "little")
+    end = len(block) - 4 - 4 * restarts
+    if len(block) < 8 or end < 0 or not restarts:
+        raise ValueError("a block of its index is cut off")
+    listed = {int.from_bytes(block[i : i + 4], "little") for i in range(end, len(block) - 4, 4)}
+    place, key, starts = 0, b"", {0}
+    while place < end:
+        start = place
+        shared, place = _varint(block, place)
+        unshared, place = _varint(block, place)
+        size, place = _varint(block, place)
+        if shared > len(key) or place + unshared + size > end or shared + unshared > _LONGEST_KEY:
+            raise ValueError("an entry of its index lies outside")
+        if not shared:
+            starts.add(start)
+        before, key = key, key[:shared] + block[place : place + unshared]
+        if key <= before and start:
+            raise ValueError("the names in its index are not sorted")
+        place += unshared
+        yield key, block[place : place + size]
+        place += size
+    if not listed <= starts or block[end : end + 4] != bytes(4):
+        raise ValueError("a block of its index lists places that are no entries")

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DamagedError, DataError, T2TError
 from t2t_lite.runs.checkpoint_files import missing_file
 from t2t_lite.runs.checkpoint_index import check_index
 
 LAST_STEP = 10**15  # no training makes more updates
-# What is raised for files that cannot be read: TensorFlow compares checksums, and raises IndexError for one that is cut
-# off.
-READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
-OTHER_ADVICE = "Choose another with --checkpoint; the trainer resumes from the one before it by itself."
+# What TensorFlow raises for files that cannot be read; IndexError where one is cut off.
+_READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
 # Reasons that say nothing of what a file holds.
 _OF_THE_SYSTEM = (
     *(errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
@@ -26,21 +26,26 @@ _OF_THE_SYSTEM = (
 )
 
 
-class DamagedError(DataError):
-    """A checkpoint whose files are there, but do not hold what was written."""
-
-
 class GoneError(DataError):
     """A checkpoint that was removed while it was being read."""
 
 
 def open_checkpoint(path: str) -> Any:
-    """Returns TensorFlow's reader of a checkpoint; raises one of READ_ERRORS where it cannot be read.
+    """Returns TensorFlow's reader of a checkpoint, whose index is checked first; raises as `explain_unreadable`."""
+    with explain_unreadable(path):
+        check_index(path)
+        return tf.train.load_checkpoint(path)
 
-    TensorFlow would end the process on an index that somebody made for that, so the index is checked first.
-    """
-    check_index(path)
-    return tf.train.load_checkpoint(path)
+
+@contextlib.contextmanager
+def explain_unreadable(path: str) -> Iterator[None]:
+    """Context in which an error of a checkpoint's reader becomes GoneError, DamagedError or DataError."""
+    try:
+        yield
+    except T2TError:
+        raise
+    except _READ_ERRORS as error:
+        raise _unreadable(path, error) from error
 
 
 def read_step(reader: Any, key: str) -> int:
@@ -51,11 +56,12 @@ def read_step(reader: Any, key: str) -> int:
     return int(step.item())
 
 
-def unreadable(path: str, error: Exception) -> DataError:
-    """Returns the error for a checkpoint that cannot be read, with the reason: GoneError, DamagedError or DataError."""
+def _unreadable(path: str, error: Exception) -> DataError:
     missing = missing_file(path)
     if missing and missing.endswith(".index"):
-        return GoneError(f"The checkpoint {path} cannot be read: {missing} is not there.")
+        return GoneError(
+            f"The checkpoint {path} cannot be read: {missing} is not there. A trainer may have removed it."
+        )
     if isinstance(error, UnicodeEncodeError):
         return DataError(f"{path}: TensorFlow takes only paths that are UTF-8. Give another.")
     if not missing and (reason := _of_the_system(error)):

@@ -17,12 +17,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from t2t_lite.files import read_json, replace_file
 from t2t_lite.runs.checkpoint_files import BEST, step_of
 
 FILE, FORMAT = "default_weights.json", 1
+_KINDS = {"default": str, "averaged": str | None, "best": str | None}
 
 
 def write_default(
@@ -51,21 +51,17 @@ def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best:
     Raises:
         DataError: the file is damaged.
     """
-    path = Path(output_dir) / FILE
     newer = best is not None and (averaged is None or step_of(best) > step_of(averaged))
     otherwise = BEST if newer else None
     try:
-        record = read_json(path, FORMAT, _check_form, "Remove it, or choose the weights with --checkpoint.")
+        record = read_json(
+            Path(output_dir) / FILE, FORMAT, _KINDS, "Remove it, or choose the weights with --checkpoint."
+        )
     except FileNotFoundError:
         return otherwise
-    counts = (record.get("averaged"), record.get("best")) == (_name(averaged), _name(best))
-    return record["default"] if counts else otherwise
+    counts = (record["averaged"], record["best"]) == (_name(averaged), _name(best))
+    return str(record["default"]) if counts else otherwise
 
 
 def _name(path: str | None) -> str | None:
     return path and os.path.basename(path)
-
-
-def _check_form(record: dict[str, Any]) -> None:
-    if record["default"] not in ("averaged", "best", "newest"):
-        raise ValueError("it does not name the default weights")

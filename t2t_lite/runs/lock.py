@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import TrainingError
-from t2t_lite.files import lock_or_warn, named, open_lock
+from t2t_lite.files import lock_or_warn, name_in_errors, open_lock
 
 LOCK_FILE = ".trainer.lock"
 
@@ -45,14 +45,14 @@ def only_process(path: Path, command: str) -> Iterator[None]:
     """
     with open_lock(path) as file:
         try:
-            lock_or_warn(file, path.parent, command)
+            lock_or_warn(file, path.parent)
         except BlockingIOError:
             holder = file.read(1000).decode("utf-8", "replace").strip()
             raise TrainingError(
                 f"Another {command} writes to {path.parent}: {holder or 'a process that has just started'}. Let it "
                 "end, or stop it, or give another --output_dir."
             ) from None
-        with named(path):
+        with name_in_errors(path):
             file.truncate(0)
             file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
             file.flush()

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from t2t_lite.files import named, replace_file, sync_open
+from t2t_lite.files import name_in_errors, replace_file, sync_open
 from t2t_lite.models.base import Cost
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.tensorboard import Board
@@ -54,6 +54,9 @@ class Report:
         device_flops_per_second: the speed that utilisation is a share of.
         hparams: the recipe, for TensorBoard.
         quiet: show nothing.
+
+    Attributes:
+        console: where other lines are printed.
     """
 
     def __init__(
@@ -72,7 +75,7 @@ class Report:
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
         self._board = Board(Path(output_dir) / BOARD_FOLDER, hparams or {})
-        self._console = Console(first_step, train_steps, quiet=quiet)
+        self.console = Console(first_step, train_steps, quiet=quiet)
         self._clear()
 
     def add(
@@ -95,12 +98,12 @@ class Report:
             self._tokens[side] += int(of_side.sum())
             self._padded += batch[side].size
         self._flops += self._cost.training_flops(lengths["source"], lengths["target"])
-        self._console.update(step, (batch["source"].shape, batch["target"].shape))
+        self.console.update(step, (batch["source"].shape, batch["target"].shape))
 
     def skip(self, step: int, skipped: int) -> None:
         """Records that the update of `step` was not applied; `skipped` counts such updates."""
         self._write({"step": step, SKIPPED: skipped})
-        self._console.update(step)
+        self.console.update(step)
 
     def write(self) -> None:
         """Writes a training line for the updates since the last one."""
@@ -126,7 +129,7 @@ class Report:
             "utilisation": round(speed / self._device_speed, 4),
         }
         self._write(values)
-        self._console.report(
+        self.console.report(
             self._step,
             len(self._losses),
             seconds,
@@ -143,36 +146,30 @@ class Report:
         if samples:
             self._board.samples(step, samples)
 
-    def say(self, text: str) -> None:
-        """Prints a line without breaking the progress bar."""
-        self._console.say(text)
-
-    def warn(self, text: str) -> None:
-        """Prints a line on standard error without breaking the progress bar."""
-        self._console.warn(text)
-
-    def pause(self, evaluations: int | None = None) -> Pause:
-        """A context whose time does not count as training.
+    @contextlib.contextmanager
+    def pause(self, evaluations: int | None = None) -> Iterator[None]:
+        """Context whose time does not count as training.
 
         Args:
             evaluations: how many are to follow this one; None: it is a checkpoint that is saved.
         """
-        return Pause(self, evaluations)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            seconds = time.perf_counter() - start
+            self._paused += seconds
+            self.console.add_paused(seconds, evaluations)
 
     def close(self) -> None:
         """Ends the progress bar and the event file."""
-        self._console.close()
+        self.console.close()
         self._board.close()
-
-    def add_paused(self, seconds: float, evaluations: int | None) -> None:
-        """Leaves `seconds` out of the next line's speed; see `pause`."""
-        self._paused += seconds
-        self._console.add_paused(seconds, evaluations)
 
     def leave_out(self, seconds: float) -> None:
         """Leaves `seconds` out of the next line's speed and of the time left, as they will not come again."""
         self._left_out += seconds
-        self._console.leave_out(seconds)
+        self.console.leave_out(seconds)
 
     def add_waited(self, seconds: float) -> None:
         """Records how long the training waited for a batch."""
@@ -188,25 +185,12 @@ class Report:
         self._left_out, self._timed = 0.0, 0
 
     def _write(self, values: Mapping[str, float]) -> None:
-        with named(self._path), open(self._path, "a", encoding="utf-8") as file:
+        with name_in_errors(self._path), open(self._path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
             file.flush()
             # Early stopping counts these scores: they must not lag behind the checkpoint.
             sync_open(file.fileno(), self._path)
         self._board.scalars(values)
-
-
-class Pause:
-    """See `Report.pause`."""
-
-    def __init__(self, report: Report, evaluations: int | None) -> None:
-        self._report, self._evaluations = report, evaluations
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-
-    def __exit__(self, *error: object) -> None:
-        self._report.add_paused(time.perf_counter() - self._start, self._evaluations)
 
 
 def _forget_after(path: Path, step: int) -> None:
@@ -254,10 +238,10 @@ def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     for text in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else ():
         with contextlib.suppress(ValueError, RecursionError):
             line = json.loads(text)
-            if isinstance(line, dict) and type(line.get("step")) is int and _are_numbers(line.values()):
+            if (
+                isinstance(line, dict)
+                and type(line.get("step")) is int
+                and all(type(value) in (int, float) for value in line.values())
+            ):
                 lines.append(line)
     return lines
-
-
-def _are_numbers(values: Iterable[object]) -> bool:
-    return all(type(value) in (int, float) for value in values)

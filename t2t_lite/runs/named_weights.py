@@ -24,7 +24,7 @@ class NamedWeights(NamedTuple):
     which: str | None
 
 
-def named_weights(path: str | os.PathLike[str]) -> NamedWeights | None:
+def parse_weights_path(path: str | os.PathLike[str]) -> NamedWeights | None:
     """Returns what a path names, or None if it is neither a run nor anything of one.
 
     Raises:
@@ -54,7 +54,7 @@ def named_weights(path: str | os.PathLike[str]) -> NamedWeights | None:
 
 def check_no_weights(output_dir: str) -> None:
     """Raises UsageError if --output_dir names weights of a run instead of the run."""
-    named = named_weights(output_dir)
+    named = parse_weights_path(output_dir)
     if named is not None and named.which is not None:
         raise UsageError(
             f"{output_dir} holds weights of a run, and is no run. Give --output_dir={named.run}; commands that take "

@@ -14,16 +14,14 @@ from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DamagedError, DataError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
 from t2t_lite.runs.checkpoint import Checkpoints, find
-from t2t_lite.runs.checkpoint_reader import OTHER_ADVICE, DamagedError
 from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
 from t2t_lite.runs.record import make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
-from t2t_lite.runs.run_checksums import check_files
-from t2t_lite.runs.run_data import check_vocabulary
+from t2t_lite.runs.run_data import check_files, check_vocabulary
 from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -117,20 +115,21 @@ def open_run(
     check_files(output_dir, spec.files)
     try:
         check_checkpoint(read_record(path), spec, path, training=False)
+        record = make_record(spec)
+        decoding["precision"] = "float32" if precision == "int8" else precision
+        changes = {name: value for name, value in decoding.items() if value is not None}
+        spec = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **changes))
+        source, target = vocabularies = load_pair(output_dir)
+        model = spec.make_model(source.size, target.size, source is target)
+        checkpoints = Checkpoints(output_dir, model, record=record)
+        step = checkpoints.load_weights(path)
     except DamagedError as error:
-        raise DamagedError(f"{error} {OTHER_ADVICE}") from error
-    decoding["precision"] = "float32" if precision == "int8" else precision
-    hparams = config.replace(spec.hparams, **{name: value for name, value in decoding.items() if value is not None})
-    record = make_record(spec)
-    spec = dataclasses.replace(spec, hparams=hparams)
-    source, target = vocabularies = load_pair(output_dir)
-    model = spec.make_model(source.size, target.size, source is target)
-    checkpoints = Checkpoints(output_dir, model, record=record)
-    step = checkpoints.load_weights(path)
+        advice = "Choose another with --checkpoint; the trainer resumes from the one before it by itself."
+        raise DamagedError(f"{error} {advice}") from error
     if precision == "int8":
         quantize(model)
     outputs = spec.make_problem().codec.outputs(output_dir, target)
-    translator = Translator.from_hparams(model, source, target, hparams.decode, outputs=outputs, jit=on_gpus())
+    translator = Translator.from_hparams(model, source, target, spec.hparams.decode, outputs=outputs, jit=on_gpus())
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 

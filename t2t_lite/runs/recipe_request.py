@@ -77,7 +77,7 @@ class RecipeRequest:
             _warn(left_out, model, f"the hparams set {start.hparams_set}")
         values = file.values
         if file.of_run:
-            values, left_out = config.without_others(type(hparams), values)
+            values, left_out = config.drop_others(type(hparams), values)
             _warn(left_out, model, str(self.hparams_file))
         try:
             hparams = config.replace(hparams, **values)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.data.vocabulary_files import by_file, file_names, load_pair
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file
+from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.resume import check_data
-from t2t_lite.runs.run_checksums import check_files, file_checksums
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
 
 _log = logging.getLogger("t2t_lite")
@@ -64,6 +65,25 @@ def prepare_run_data(
     if trained:
         check_data(spec, store.checksum, store.folder, output_dir, again=again)
     return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
+
+
+def file_checksums(store: Store) -> dict[str, str]:
+    """Returns the checksums of the files that a run takes from its data: its vocabularies and, if learned, its tags."""
+    vocabularies = by_file(store.source_vocabulary, store.target_vocabulary)
+    found = {name: vocabulary.checksum for name, vocabulary in vocabularies.items()}
+    learned = store.outputs.files().items()
+    return found | {name: hashlib.sha256(text.encode()).hexdigest() for name, text in learned}
+
+
+def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> None:
+    """Raises DataError, naming the file, unless the files in a run's folder have these checksums."""
+    for name, checksum in files.items():
+        path = Path(folder) / os.path.basename(name)
+        if not path.exists() or sha256_of(path) != checksum:
+            raise DataError(
+                f"{path} is {'damaged' if path.exists() else 'missing'}. Put it back from a copy; the folder of the "
+                "run's prepared data holds one."
+            )
 
 
 def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:

@@ -1,9 +1,8 @@
 """A run's folder: which problem, recipe and data it was made with, so that every command needs only --output_dir.
 
-hparams.json   FORMAT, the hparams set's name, the model's name, every value, and the checksum of all these
+hparams.json   FORMAT, the hparams set's name, the model's name, every value, and `sha256`, the checksum of all these
 problem.json   FORMAT, the problem's name and options, where its data is and its checksum, the user's own folder of
-               code, the vocabulary where one was given, the checksums of the vocabularies and of tags.json, and that
-               of all these
+               code, the vocabulary where one was given, the checksums of the vocabularies and of tags.json, `sha256`
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: data/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/trees/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/metrics_log.py)
@@ -19,6 +18,8 @@ bad_step_N.json  what is known of a step whose loss or gradient was not finite (
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,15 +31,13 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
-from t2t_lite.runs.run_checksums import SHA256, check_seal, sealed
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 IMPORT_FILE = "import.json"  # where an imported run comes from
 FORMAT = 1  # of these three files
 # The types of the entries.
-_IN_HPARAMS = {"format": int, "hparams_set": str, "model": str, "hparams": dict, SHA256: str}
+_IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict, "sha256": str}
 _IN_PROBLEM = {
-    "format": int,
     "problem": str,
     "options": dict,
     "data_dir": str,
@@ -46,7 +45,7 @@ _IN_PROBLEM = {
     "vocabulary": dict | None,
     "data_sha256": str | None,
     "files": dict,
-    SHA256: str,
+    "sha256": str,
 }
 
 
@@ -69,7 +68,7 @@ class RunSpec:
     data_dir: relative to the run's folder if it lies inside, so that the folder can be moved.
     vocabulary: what the data are prepared with; None: one trained on the text.
     data_sha256: `Store.checksum` of the data; None: an imported run, or data that are not prepared yet.
-    files: checksums of the run's vocabularies and tags, by file name (run_checksums.py).
+    files: checksums of the run's vocabularies and tags, by file name.
     """
 
     problem: str
@@ -94,7 +93,7 @@ class RunSpec:
     def make_model(
         self, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
     ) -> Any:
-        """Builds the model with fresh weights; `training`: to be trained."""
+        """Builds the model with fresh weights, as the function `make_model`."""
         return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared, training=training)
 
 
@@ -103,7 +102,7 @@ def make_model(
 ) -> Any:
     """Builds the registered model `name`, and checks that it keeps its contract.
 
-    The shapes of this package's own models are checked by its tests, not again at each start.
+    Shapes are not checked of this package's own models, which have tests.
 
     Args:
         shared: both sides have one vocabulary.
@@ -170,7 +169,7 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
     hparams = {"hparams_set": spec.hparams_set, "model": spec.model, "hparams": config.to_dict(spec.hparams)}
     # hparams.json last: it marks the folder as a run.
     for name, values in ((PROBLEM_FILE, problem), (HPARAMS_FILE, hparams)):
-        replace_file(folder / name, json_text(sealed({"format": FORMAT, **values}), indent=2))
+        replace_file(folder / name, json_text(seal({"format": FORMAT, **values}), indent=2))
 
 
 def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
@@ -184,10 +183,10 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             is not installed.
     """
     if not has_run(output_dir):
-        raise DataError(no_run(output_dir))
+        raise DataError(explain_no_run(output_dir))
     if odd := odd_file(output_dir):
         raise DataError(f"{odd} is not a regular file; no run has such. Remove it.")
-    problem, hparams = _read_problem(output_dir), _read(Path(output_dir) / HPARAMS_FILE, _IN_HPARAMS)
+    problem, hparams = _read(output_dir, PROBLEM_FILE, _IN_PROBLEM), _read(output_dir, HPARAMS_FILE, _IN_HPARAMS)
     if usr_dir is None and problem["usr_dir"] is not None:
         code = problem["usr_dir"] if problem["usr_dir"].isprintable() else ascii(problem["usr_dir"])
         raise UsageError(
@@ -196,50 +195,39 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
             "for the folder that the run names."
         )
     registry.load_plugins(usr_dir)
-    _check_names(output_dir, problem["problem"], hparams["hparams_set"], hparams["model"])
+    if hparams["hparams_set"] not in registry.HPARAMS:
+        raise UsageError(
+            f"{output_dir} was trained with the hparams set {hparams['hparams_set']!r}, the model {hparams['model']!r} "
+            f"and the problem {problem['problem']!r}; the first is not registered here. Install the package that does "
+            f"it, or name the folder of its code with --usr_dir=DIR.{registry.failed_plugins()}"
+        )
     cls = registry.recipe_class(hparams["hparams_set"], hparams["model"])
     return RunSpec(
         problem=problem["problem"],
         options=problem["options"],
         data_dir=problem["data_dir"],
-        usr_dir=absolute(usr_dir),
+        usr_dir=make_absolute(usr_dir),
         hparams_set=hparams["hparams_set"],
         model=hparams["model"],
         hparams=config.from_dict(cls, hparams["hparams"]),
-        vocabulary=_vocabulary(problem["vocabulary"], output_dir),
+        vocabulary=problem["vocabulary"] and GivenVocabulary(**problem["vocabulary"]),
         data_sha256=problem["data_sha256"],
         files=problem["files"],
     )
 
 
-def _check_names(output_dir: str | os.PathLike[str], problem: str, hparams_set: str, model: str) -> None:
-    """Raises UsageError with all names that are not registered, if the hparams set is one of them."""
-    if hparams_set in registry.HPARAMS:
-        return
-    names = (
-        ("problem", problem, problem in registry.PROBLEMS),
-        ("hparams set", hparams_set, False),
-        ("model", model, model in registry.MODELS),
-    )
-    missing = " and ".join(f"the {kind} {name!r}" for kind, name, is_there in names if not is_there)
-    raise UsageError(
-        f"{output_dir} was trained with {missing}, which nothing here registers. Install the package that does, or "
-        f"name the folder of its code with --usr_dir=DIR.{registry.failed_plugins()}"
-    )
-
-
-def recorded_code(output_dir: str | os.PathLike[str]) -> str | None:
+def read_code_folder(output_dir: str | os.PathLike[str]) -> str | None:
     """Returns the folder of the user's own code that a run names, or None; import it only if the run is trusted."""
-    code: str | None = _read_problem(output_dir)["usr_dir"] if has_run(output_dir) else None
+    code: str | None = _read(output_dir, PROBLEM_FILE, _IN_PROBLEM)["usr_dir"] if has_run(output_dir) else None
     return code
 
 
-def absolute(usr_dir: str | None) -> str | None:
+def make_absolute(usr_dir: str | None) -> str | None:
     """Returns `usr_dir` as problem.json has it: absolute, so that the run opens from any directory."""
     return None if usr_dir is None else os.path.abspath(usr_dir)
 
 
-def no_run(output_dir: str | os.PathLike[str]) -> str:
+def explain_no_run(output_dir: str | os.PathLike[str]) -> str:
     """Returns the error for a folder without hparams.json."""
     if has_weights(output_dir):
         return (
@@ -253,30 +241,6 @@ def no_run(output_dir: str | os.PathLike[str]) -> str:
     )
 
 
-def _read_problem(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
-    path = Path(output_dir) / PROBLEM_FILE
-    values = _read(path, _IN_PROBLEM)
-    for name, checksum in values["files"].items():
-        if os.path.basename(name) != name or not isinstance(checksum, str):
-            raise DataError(f"{path}: files cannot be {values['files']!r:.80}; the file is damaged.")
-    return values
-
-
-def _vocabulary(entry: dict[str, Any] | None, output_dir: str | os.PathLike[str]) -> GivenVocabulary | None:
-    """Reads the entry of problem.json."""
-    if entry is None:
-        return None
-    try:
-        given = GivenVocabulary(**entry)
-        if all(isinstance(value, str) for value in dataclasses.astuple(given)):
-            return given
-    except TypeError:
-        pass
-    raise DataError(
-        f"{Path(output_dir) / PROBLEM_FILE}: vocabulary cannot be {entry!r:.80}; the file is damaged."
-    ) from None
-
-
 def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
     """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
     if data_dir is None:
@@ -285,12 +249,9 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the object in a file, as it was written; `kinds` are the types of its entries.
-
-    Raises:
-        DataError: no file, another format or form, or a checksum that differs.
-    """
+def _read(output_dir: str | os.PathLike[str], name: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the object in a file; `kinds` are the types of its entries."""
+    path = Path(output_dir) / name
     try:
         values = read_json(path, FORMAT, kinds)
     except FileNotFoundError:
@@ -298,8 +259,15 @@ def _read(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any]:
             f"{path} is missing; this run cannot be opened without it. Put it back from a copy; or remove "
             f"{HPARAMS_FILE}, too, and run t2t-lite-trainer with the flags that the run was started with."
         ) from None
-    for name in values:
-        if name not in kinds:
-            raise DataError(f"{path} has an entry {name!r:.80}, which this t2t-lite does not know; it may be damaged.")
-    check_seal(path, values)
+    if values != seal(values):
+        raise DataError(
+            f"{path} is damaged or was edited by hand. Put it back from a copy. Settings are changed with "
+            "t2t-lite-trainer's flags, such as --hparams."
+        )
     return values
+
+
+def seal(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns `values` with the checksum of all other entries, which does not depend on order or white space."""
+    rest = {name: value for name, value in values.items() if name != "sha256"}
+    return {**rest, "sha256": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}

@@ -3,7 +3,7 @@
 {"format", "starts": [{"request", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
 "first_step", "start", "end", "status"}, ...]}, oldest first. request: the values of a StartRequest that are not at
 their default. computed: see training/reproducibility.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
-signal; "failed: ..."; "killed": the end could not be recorded, and is null.
+signal; "failed: ..."; "killed": the end could not be record_start, and is null.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("t2t_lite")
 
 
 @contextlib.contextmanager
-def recorded(
+def record_start(
     output_dir: str | os.PathLike[str],
     *,
     request: Mapping[str, Any],
@@ -101,17 +101,15 @@ def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
     Raises:
         DataError: the file has another format.
     """
-    try:
-        starts: list[dict[str, Any]] = read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"]
-    except (OSError, DamagedError):
-        return []
-    return starts if all(isinstance(entry, dict) for entry in starts) else []
+    with contextlib.suppress(OSError, DamagedError):
+        return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
+    return []
 
 
 def read_request(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns what the newest start was asked for; empty where run.json does not say it."""
-    request = (read_starts(output_dir) or [{}])[-1].get("request")
-    return request if isinstance(request, dict) else {}
+    """Returns what the newest start was asked for; empty where there is no run.json."""
+    starts = read_starts(output_dir)
+    return dict(starts[-1]["request"]) if starts else {}
 
 
 def utc() -> str:

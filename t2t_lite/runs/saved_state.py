@@ -63,7 +63,7 @@ class SavedState:
         for name, variable in self._memory.items():
             variable.assign(-1 if name == _LAST else self._fresh[name])
 
-    def hand_out(self, step: int) -> None:
+    def restore(self, step: int) -> None:
         """Passes what the checkpoint of `step` held to optimizer and schedule."""
         if self._optimizer is not None:
             self._optimizer.start = int(self._start.numpy())

@@ -12,6 +12,7 @@ translations; null: no file has them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -47,10 +48,9 @@ def write_scores(
 
     Args:
         checkpoint: path of the weights.
-        hypotheses: what was scored.
         loss: of the split, in nats per target token.
         scores: as `Score.as_dict` makes them.
-        decoding: the search's settings, as `Translator.settings`.
+        decoding: as `Translator.settings`.
         data: checksum of the prepared data.
         in_train: as `Store.in_train`.
     """
@@ -83,41 +83,30 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
     Raises:
         DataError: the file has another format.
     """
-    try:
-        record = read_json(scores_path(output_dir, split), FORMAT, {"weights": dict, "decoding": dict, "scores": list})
-    except (OSError, DamagedError):
-        return None
-    return record if _are_scores(record["scores"]) else None
+    with contextlib.suppress(OSError, DamagedError):
+        return read_json(scores_path(output_dir, split), FORMAT, {"weights": dict, "decoding": dict, "scores": list})
+    return None
 
 
 def scores_of(
     output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any], data: str | None
 ) -> list[dict[str, Any]]:
-    """Returns the scores in the run's files that belong to exactly these weights, this decoding and these data.
-
-    Each has split, metric, value, signature and weights (the path of `checkpoint` in the run's folder).
-
-    Args:
-        data: checksum of the data that the run was trained with.
-    """
+    """Returns the scores in the run's files that belong to exactly these weights, this decoding and these data."""
     weights = describe_weights(checkpoint)
-    found = []
-    for split in SPLITS:
-        record = read_scores(output_dir, split)
-        if record is None or record.get("data_sha256") != data:
-            continue
-        if record["weights"] == weights and record["decoding"] == dict(decoding):
-            found += [
-                {
-                    "split": split,
-                    "metric": score["name"],
-                    "value": score["value"],
-                    "signature": score["signature"],
-                    "weights": weights["path"],
-                }
-                for score in record["scores"]
-            ]
-    return found
+    records = [read_scores(output_dir, split) for split in SPLITS]
+    return [
+        {
+            "split": record["split"],
+            "metric": score["name"],
+            "value": score["value"],
+            "signature": score["signature"],
+            "weights": weights["path"],
+        }
+        for record in records
+        if record is not None
+        and (record["weights"], record["decoding"], record["data_sha256"]) == (weights, dict(decoding), data)
+        for score in record["scores"]
+    ]
 
 
 def summary(record: Mapping[str, Any]) -> str:
@@ -142,13 +131,12 @@ def describe_weights(checkpoint: str) -> dict[str, Any]:
 def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float | None:
     """The weights' loss on dev, from dev.scores.json or from the evaluation after their update."""
     scored, weights = read_scores(folder, "dev"), describe_weights(checkpoint)
-    if (
-        scored is not None
-        and scored["weights"] == weights
-        and scored["decoding"].get("precision") == precision
-        and scored.get("data_sha256") == data
+    if scored is not None and (scored["weights"], scored["decoding"]["precision"], scored["data_sha256"]) == (
+        weights,
+        precision,
+        data,
     ):
-        return scored.get("loss")
+        return scored["loss"]
     if weights["path"].partition("/")[0] not in (BEST, NEWEST):  # a mean has other weights than its step
         return None
     record = read_record(checkpoint)
@@ -158,12 +146,3 @@ def _dev_loss(folder: Path, checkpoint: str, precision: str, data: str) -> float
         line["dev_loss"] for line in read_metrics(folder) if line["step"] == weights["step"] and "dev_loss" in line
     ]
     return losses[-1] if losses else None
-
-
-def _are_scores(scores: list[object]) -> bool:
-    return all(
-        isinstance(score, dict)
-        and {"name", "value", "signature"} <= score.keys()
-        and isinstance(score["value"], int | float)
-        for score in scores
-    )

@@ -40,7 +40,7 @@ class Compilations:
         self._seen: set[Shape] = set()
         if shapes:
             cached = cached_programs(os.environ)
-            report.say(
+            report.console.say(
                 f"xla:      compiles a program for each of the {shapes} shapes of batches, before the first update or "
                 "when its first batch comes; on a GPU one may take a minute or more. --hparams=jit=off does without, "
                 "and its updates are slower"
@@ -123,11 +123,11 @@ class Compilations:
         self._report.leave_out(total)
         new = len((cached_programs(os.environ) or set()) - (before or set()))
         from_cache = "" if before is None else f", {max(len(missing) - new, 0)} of them from the cache"
-        self._report.say(f"xla:      {len(missing)} programs in {duration(total)}{from_cache}")
+        self._report.console.say(f"xla:      {len(missing)} programs in {duration(total)}{from_cache}")
 
     def _say(self, shape: Shape, seconds: float, how: str) -> None:
         rows, source_length, target_length = shape
-        self._report.say(
+        self._report.console.say(
             f"xla:      program {len(self._seen)} of {self._shapes}, for batches of {rows:,} x "
             f"({source_length} + {target_length}) pieces, took {duration(seconds)}{how}"
         )

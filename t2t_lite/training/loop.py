@@ -75,7 +75,7 @@ class Evaluations:
             loss = self._workers.broadcast(self._scores[step].loss if self._workers.is_chief else 0.0)
             self._schedule.last_evaluation = int(self._workers.broadcast(step))
             if said := self._schedule.on_evaluation(loss):
-                self._report.say(f"step {self._schedule.last_evaluation}: {said}")
+                self._report.console.say(f"step {self._schedule.last_evaluation}: {said}")
 
     def _make(self, step: int, stop: StopSignals) -> None:
         with stop.immediate():
@@ -91,9 +91,9 @@ class Evaluations:
             self._checkpoints.save_weights(BEST, step)
         self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
         self._scores[step] = score
-        self._report.say(_line(step, found, better))
+        self._report.console.say(_line(step, found, better))
         if found.loss > 2 * self._evaluate.guessing_loss:
-            self._report.warn(
+            self._report.console.warn(
                 f"warning: a loss of {found.loss:.4g} is above that of guessing, {self._evaluate.guessing_loss:.2f}: "
                 f"the run diverges. {DIVERGED_ADVICE}"
             )
@@ -129,7 +129,7 @@ class Loop:
             self.evaluations.make(first_step - 1, self.stop)
         self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
         if self.evaluations.stale():
-            self.report.say(_STOPPED_BEFORE)
+            self.report.console.say(_STOPPED_BEFORE)
             return
         self.stop.notice = LAST_STEP
         for step in range(first_step, self.settings.train_steps + 1):
@@ -170,7 +170,7 @@ class Loop:
             self.evaluations.make(step, self.stop)
             stopping = self.workers.any(stopping or self.stop.received > 0)
             if not last and (stale := self.evaluations.stale()):
-                self.report.say(
+                self.report.console.say(
                     f"Stopping at step {step}: {stale} evaluations in a row brought neither a better score nor a lower "
                     "loss."
                 )

@@ -66,7 +66,9 @@ class NonFiniteGuard:
         if self.tolerates and not diverged:
             self._skipped += 1
             self._report.skip(step, self._skipped)
-            self._report.warn(f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out.")
+            self._report.console.warn(
+                f"{what}; bad batch {self._skipped} of the {self._tolerated} that may be left out."
+            )
             return
         facts: dict[str, Any] = {"step": step, "loss": loss, "grad_norm": norm}
         named = "names sentences, gradients and layers"

@@ -122,7 +122,7 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
     from t2t_lite.optimizers.choices import check_choices
     from t2t_lite.runs.resume import check_settings
     from t2t_lite.runs.run_data import given_vocabulary_of
-    from t2t_lite.runs.run_dir import RunSpec, absolute, no_run, relative_data_dir
+    from t2t_lite.runs.run_dir import RunSpec, explain_no_run, make_absolute, relative_data_dir
 
     if request.with_optimizer and request.warm_start_from is None:
         raise UsageError("--with_optimizer goes with --warm_start_from=RUN, whose step and slots are taken, too.")
@@ -135,7 +135,7 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
             problem=data.problem,
             options=problem.all_options(),
             data_dir=relative_data_dir(data.data_dir, output_dir or "."),
-            usr_dir=absolute(data.usr_dir),
+            usr_dir=make_absolute(data.usr_dir),
             **recipe._asdict(),
         )
     elif old is not None:
@@ -143,7 +143,7 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
         data_dir = relative_data_dir(data.data_dir, output_dir or ".") if data.data_dir else old.data_dir
         new = dataclasses.replace(old, data_dir=data_dir, **recipe._asdict())
     elif trained:
-        raise DataError(no_run(str(output_dir)))
+        raise DataError(explain_no_run(str(output_dir)))
     else:
         raise UsageError(
             "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
@@ -281,7 +281,7 @@ def _make_trainer(start: Start) -> Trainer:
 def _record(
     trainer: Trainer, start: Start
 ) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
-    from t2t_lite.runs.run_log import recorded
+    from t2t_lite.runs.run_log import record_start
     from t2t_lite.training.build import uses_xla
     from t2t_lite.training.reproducibility import computed_with, remarks
 
@@ -293,7 +293,7 @@ def _record(
     if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)
-    return recorded(
+    return record_start(
         trainer.output_dir,
         request=start.request.as_dict(),
         devices=trainer.devices,

@@ -219,10 +219,10 @@ class Trainer:
         split = Split(self.strategy.num_replicas_in_sync, self.accumulate, self.model.balance_groups)
         devices = f"{self.devices}; {self.model.compute_dtype}; {split.in_words()}"
         for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, devices):
-            report.say(line)
+            report.console.say(line)
         for warning in (split.warning(), *start_warnings(self.spec, self.store, plan, self.schedule, steps)):
             if warning:
-                report.warn(warning)
+                report.console.warn(warning)
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
@@ -266,7 +266,7 @@ class Trainer:
             except OutOfMemoryError:
                 if self._devices.accumulate or self.workers.count > 1 or step.split.is_finest(largest[0]):
                     raise
-                report.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
+                report.console.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
                 accumulate *= 2
 
     def _shapes_in_order(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:

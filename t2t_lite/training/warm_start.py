@@ -14,10 +14,10 @@ from t2t_lite.data.store import Store
 from t2t_lite.data.vocabulary_files import file_names, load_pair
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints, variable_key
-from t2t_lite.runs.checkpoint_reader import READ_ERRORS, open_checkpoint, read_step, unreadable
-from t2t_lite.runs.named_weights import named_weights
+from t2t_lite.runs.checkpoint_reader import explain_unreadable, open_checkpoint, read_step
+from t2t_lite.runs.named_weights import parse_weights_path
 from t2t_lite.runs.record import read_record
-from t2t_lite.runs.run_checksums import check_files
+from t2t_lite.runs.run_data import check_files
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
@@ -75,10 +75,8 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
 def check_steps(warm_start_from: str, train_steps: int) -> None:
     """Raises UsageError if training that continues from another run's step has no updates left to make."""
     _, path = _find(warm_start_from, with_optimizer=True)
-    try:
+    with explain_unreadable(path):
         step = read_step(open_checkpoint(path), variable_key("step"))
-    except READ_ERRORS as error:
-        raise unreadable(path, error) from error
     if step >= train_steps:
         raise UsageError(
             f"--with_optimizer: {warm_start_from} is at step {step:,}, and train_steps={train_steps:,} counts its "
@@ -92,7 +90,7 @@ def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
     With the optimizer it is the one from which the run's own training would resume, unless another is named.
     """
     path = warm_start_from.removesuffix(".index")
-    named = named_weights(warm_start_from)
+    named = parse_weights_path(warm_start_from)
     if named is None and os.path.exists(f"{path}.index"):  # a copy of a checkpoint, outside of a run's folders
         return Path(path).absolute().parents[1], path
     run, which = named or (Path(warm_start_from), None)

@@ -340,7 +340,7 @@ def test_a_stopped_training_is_not_done_whatever_was_recorded_before(
         args = compare.make_parser().parse([*FLAGS, "--sets=tiny", f"--output_dir={run.parent}"])
         runs = compare_runs.Runs(compare.compare_request(args))
         runs._plans["tiny"] = compare_runs._Plan({}, 3, 3e9, {})
-        [[found]] = runs.trained(args.sets[0])
+        [[found]] = runs.train_entry(args.sets[0])
         return found
 
     assert (trained().train_steps, trained().peak_mib, len(calls)) == (1, 100, 1)

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from t2t_lite.compare.picture import Point, apart, svg
+from t2t_lite.compare.picture import Point, svg
 
 
 def _labels(root: ElementTree.Element, names: list[str]) -> list[ElementTree.Element]:
@@ -48,9 +48,3 @@ def test_scores_of_any_size_are_inside_the_picture(scores: list[float]) -> None:
 def test_flops_that_are_nearly_equal_are_written_once() -> None:
     texts = ElementTree.fromstring(svg([Point("a", 1.0, 2.98e12), Point("b", 2.0, 3.01e12)], "BLEU")).findall("{*}text")
     assert [text.text for text in texts if "e+12" in (text.text or "")] == ["3.0e+12"]
-
-
-def test_places_that_are_apart_stay_and_others_keep_their_order() -> None:
-    assert apart([10.0, 50.0, 100.0], 17, 120) == [10.0, 50.0, 100.0]
-    assert apart([50.0, 40.0, 45.0], 10, 120) == [60.0, 40.0, 50.0]
-    assert apart([100.0, 119.0, 118.0], 10, 120) == [100.0, 120.0, 110.0]

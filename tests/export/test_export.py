@@ -1,15 +1,11 @@
 """What an export is made of: a graph that the stock server can run, each weight once, files whole or not at all."""
 
-import errno
-import fcntl
 import json
 import os
 import re
 import resource
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -285,7 +281,7 @@ def test_the_next_version_has_the_next_number_and_touches_no_other(exported: Exp
         (tmp_path / name).mkdir()
     (tmp_path / "9" / "here").write_text("first")
     assert export(exported.served, tmp_path, {}) == tmp_path / "10"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["00000007", "10", "9", "notes", "tmp-99"]
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["00000007", "10", "9", "notes", "tmp-99"]
     assert (tmp_path / "9" / "here").read_text() == "first"
     assert list(versions(tmp_path)) == [7, 9, 10]
     assert find_version(tmp_path) == find_version(tmp_path / "10") == tmp_path / "10"
@@ -302,7 +298,7 @@ def test_an_export_that_fails_leaves_nothing_behind(exported: Exported, tmp_path
             export(exported.served, tmp_path, {})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".version.lock", "1"]
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="Not a directory|File exists"):
         export(exported.served, tmp_path / "file", {})
@@ -321,98 +317,13 @@ def test_what_cannot_be_read_back_is_a_sentence(
     monkeypatch.setattr(tf.saved_model, "save", save)
     with pytest.raises(error, match=r"written to .*d ABORTED: d; Stale file handle\. Nothing is left|^odd$"):
         export(SimpleNamespace(signatures={}), tmp_path, {})
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("[!.]*"))
 
 
-WRITES = """
-import sys
-import tempfile
-from pathlib import Path
-from t2t_lite.files import temporary_folder
-with temporary_folder(Path(sys.argv[1])) as folder:
-    (folder / "saved_model.pb").write_text("half")
-    print(folder.parent.name, flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_what_a_killed_export_left_goes_and_what_another_writes_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begin() -> tuple[subprocess.Popen[str], str]:
-        command = [sys.executable, "-c", WRITES, str(tmp_path)]
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert process.stdout is not None
-        return process, process.stdout.readline().strip()
-
-    def names() -> list[str]:
-        return sorted(path.name for path in tmp_path.iterdir())
-
-    def none(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    (killed, left), (alive, its) = begin(), begin()
-    try:
-        killed.kill()
-        killed.communicate()
-        with monkeypatch.context() as without_locks:
-            without_locks.setattr(fcntl, "flock", none)
-            assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "1"
-        assert names() == sorted([left, its, "1"])
-        assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "2"
-        assert names() == [its, "1", "2"]
-        assert (tmp_path / its / "version" / "saved_model.pb").read_text() == "half"
-    finally:
-        alive.communicate()
-    assert alive.returncode == 0
-    assert names() == ["1", "2"]
-
-
-def test_what_an_earlier_export_left_without_a_lock_stands_in_no_way_and_stays(tmp_path: Path) -> None:
-    """A process that was killed may have had this one's number: in a container it is often 1."""
-    left = tmp_path / f".partial.{os.getpid()}"
+def test_what_a_killed_export_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    left = tmp_path / ".version.partial-99999"
     left.mkdir()
     (left / "saved_model.pb").write_text("half")
-    usual = left.stat().st_mode
     version = new_version(tmp_path, lambda folder: (folder / "file").touch())
-    assert (version, version.stat().st_mode) == (tmp_path / "1", usual)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [left.name, "1"]
-    assert (left / "saved_model.pb").read_text() == "half"
     assert [path.name for path in version.iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize("call", ["rmtree", "rmdir", "unlink"])
-def test_what_could_not_be_removed_goes_with_the_next_export(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        if call != "rmtree":  # which is told to ignore errors
-            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
-
-    def fail(folder: Path) -> None:
-        (folder / "file").touch()
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as broken:
-        broken.setattr(shutil if call == "rmtree" else Path, call, refuse)
-        with pytest.raises(DataError, match="could not be written"):
-            new_version(tmp_path, fail)
-    assert len(list(tmp_path.glob(".partial.*"))) == 1
-    new_version(tmp_path, lambda folder: (folder / "file").touch())
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
-
-
-def test_a_new_folder_that_another_process_takes_for_a_left_one_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, made = tempfile.mkdtemp, []
-
-    def make_and_lose(**options: Any) -> str:
-        made.append(real(**options))
-        if len(made) == 1:
-            os.rmdir(made[0])
-        return made[-1]
-
-    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
-    assert new_version(tmp_path, lambda folder: (folder / "file").touch()) == tmp_path / "1"
-    assert (len(made), [path.name for path in tmp_path.iterdir()]) == (2, ["1"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".version.lock", "1"]

@@ -1,6 +1,7 @@
 """Checkpoints that a stranger made: no command ends abruptly or waits for ever, whatever their files say or are."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +10,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DamagedError, DataError
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 from t2t_lite.runs.checkpoint import RECORD, find, variable_key
-from t2t_lite.runs.checkpoint_reader import DamagedError
 from t2t_lite.runs.record import read_record
 from tests import commands
 from tests.faults.hostile_index import cases, write
@@ -26,10 +26,10 @@ def test_an_index_whose_checksums_are_right_ends_no_process() -> None:
     done = commands.run("tests.faults.hostile_index", "--cases=300")
     said = [line.partition(": ") for line in done.stdout.decode().split("\n")[:-1]]
     assert done.returncode == 0, said[-1]
-    assert {name: outcome for name, _, outcome in said[:2]} == {"nothing": "read", "nothing, in snappy": "read"}
+    assert said[0] == ("nothing", ": ", "read")
     known = dict.fromkeys(cases())
     assert [name for name, _, outcome in said if outcome == "read" and name in known] == []
-    assert len(said) == 2 + len(known) + 300
+    assert len(said) == 1 + len(known) + 300
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_values_of_another_kind_are_a_sentence(run: Run, copy: Path, tmp_path: P
     (tmp_path / "lines").write_text("line 1 of 1\n")
     status, said = run("decoder", f"--output_dir={copy}", f"--input={tmp_path / 'lines'}")
     assert (status, said.count("\n")) == (1, 1), said
-    assert said.startswith(f"error: The checkpoint {path} cannot be read: ")
+    assert re.match(f"error: The checkpoint {path} (cannot be read: |is damaged)", said)
 
 
 @pytest.mark.usefixtures("alarm")
@@ -111,6 +111,7 @@ def test_commands_name_the_checkpoint(run: Run, copy: Path, tmp_path: Path) -> N
     for command, more in flags.items():
         status, said = run(command, f"--output_dir={copy}", *more)
         assert (status, "damaged or incomplete (weights is described with odd numbers)" in said) == (1, True), said
+        assert ("Choose another with --checkpoint" in said) == (command in ("decoder", "exporter", "avg_checkpoints"))
 
 
 @pytest.mark.usefixtures("alarm")

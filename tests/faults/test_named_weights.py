@@ -10,7 +10,7 @@ import pytest
 import t2t_lite
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.checkpoint import find
-from t2t_lite.runs.named_weights import named_weights
+from t2t_lite.runs.named_weights import parse_weights_path
 from t2t_lite.training import warm_start
 from tests import commands
 from tests.faults.material import contents
@@ -35,7 +35,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_one_path_names_the_same_weights_everywhere(trained: Path, form: str) -> None:
     path, which = f"{trained}/{form}", FORMS[form]
-    assert named_weights(path) == (trained, which)
+    assert parse_weights_path(path) == (trained, which)
     run, checkpoint = warm_start._find(path, with_optimizer=False)
     assert (run, checkpoint) == (trained, find(trained, which))
 
@@ -48,7 +48,7 @@ def test_relative_paths(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (trained, "./best/"),
     ):
         monkeypatch.chdir(folder)
-        named = named_weights(path)
+        named = parse_weights_path(path)
         assert named is not None
         assert (named.run.resolve(), named.which) == (trained, "best"), path
 
@@ -67,14 +67,14 @@ def test_load_and_the_trainer_take_them(run: Run, trained: Path, tmp_path: Path)
 
 
 def test_what_names_no_weights(trained: Path, tmp_path: Path) -> None:
-    assert named_weights(tmp_path / "nothing") is None
-    assert named_weights("/") is None
+    assert parse_weights_path(tmp_path / "nothing") is None
+    assert parse_weights_path("/") is None
     for path, said in (
         ("data", "is no checkpoint of"),
         ("best/model-9", "is not there, or no longer: .*best holds model-2"),
     ):
         with pytest.raises(DataError, match=said):
-            named_weights(trained / path)
+            parse_weights_path(trained / path)
     with pytest.raises(UsageError, match="There is no checkpoint '9'"):
         warm_start._find(f"{trained}/checkpoints/model-9", with_optimizer=False)
     with pytest.raises(DataError, match="There is no run or checkpoint at"):

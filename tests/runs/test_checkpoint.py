@@ -96,13 +96,6 @@ def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_m
     assert shapes[0] == shapes[1]
 
 
-def test_resume_starts_at_0_where_nothing_is_saved(setup: Setup) -> None:
-    before = setup.weights()
-    assert setup.checkpoints.resume() == 0
-    for name, value in setup.weights().items():
-        np.testing.assert_array_equal(value, before[name])
-
-
 def test_loading_weights_leaves_the_moments_alone_and_takes_any_kind_of_checkpoint(setup: Setup) -> None:
     setup.randomize(1)
     weights = setup.weights()
@@ -188,53 +181,6 @@ def test_a_moved_folder_still_opens(model: Any, other_model: Any, tmp_path: Path
     moved.checkpoints.save(3)
     assert _steps(tmp_path / "moved") == [2, 3]
     assert not run.exists()
-
-
-def _truncate(path: str) -> None:
-    data = Path(f"{path}.data-00000-of-00001")
-    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
-
-
-def _flip(path: str) -> None:
-    data = Path(f"{path}.data-00000-of-00001")
-    content = bytearray(data.read_bytes())
-    content[len(content) * 13 // 20] ^= 0xFF  # in the weights: after the moments, before what nobody reads
-    data.write_bytes(content)
-
-
-def _spoil_index(path: str) -> None:
-    index = Path(f"{path}.index")
-    index.write_bytes(index.read_bytes()[:-20])
-
-
-def _remove_data(path: str) -> None:
-    Path(f"{path}.data-00000-of-00001").unlink()
-
-
-@pytest.mark.commit
-@pytest.mark.parametrize("damage", [_truncate, _flip, _spoil_index, _remove_data])
-def test_a_damaged_checkpoint_is_an_error_that_says_what_to_do(setup: Setup, damage: Callable[[str], None]) -> None:
-    setup.checkpoints.save(1)
-    path = setup.checkpoints.save(2)
-    damage(path)
-    message = r"model-2 cannot be read: it is damaged or incomplete \(.+\). Choose another with --checkpoint"
-    with pytest.raises(DataError, match=message):
-        setup.checkpoints.load_weights(path)
-
-
-def test_deleting_a_damaged_checkpoint_trains_on_from_the_one_before(setup: Setup, tmp_path: Path) -> None:
-    setup.randomize(1)
-    setup.checkpoints.save(1)
-    state = setup.state()
-    setup.randomize(2)
-    path = setup.checkpoints.save(2)
-    for file in (tmp_path / NEWEST).glob("model-2.*"):
-        file.unlink()
-    with pytest.raises(DataError, match="model-2 cannot be read"):
-        setup.checkpoints.load_weights(path)
-    assert setup.checkpoints.resume() == 1
-    for saved, restored in zip(state, setup.state(), strict=True):
-        np.testing.assert_array_equal(restored, saved)
 
 
 @pytest.mark.commit

@@ -135,34 +135,6 @@ def _fail_once(patch: pytest.MonkeyPatch, calls: int, number: int) -> list[str]:
     return failed
 
 
-def test_the_first_save_cut_off_leaves_nothing_and_one_cut_off_between_its_renames_is_finished(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    aside = folder.with_name(".checkpoints.partial-77")
-    for path in (folder, aside):
-        path.mkdir()
-    _writer("one")(str(aside / "model-1"))
-    checkpoint_files.finish_moves(folder)  # index and data are both still aside: perhaps not yet whole
-    assert checkpoint_files.list_traces(folder) == []
-    os.replace(aside / "model-1.data-00000-of-00001", folder / "model-1.data-00000-of-00001")
-    checkpoint_files.finish_moves(folder)
-    assert _found(folder) == {"model-1": ("one", "one")}
-
-
-def test_a_failing_save_changes_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    checkpoint_files.put(folder, 1, _writer("one"), keep=1)
-    before = sorted(path.name for path in tmp_path.rglob("*"))
-
-    def full(path: str) -> None:
-        _writer("two")(path)
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space left"):
-        checkpoint_files.put(folder, 2, full, keep=1)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == before
-    assert _found(folder) == {"model-1": ("one", "one")}
-
-
 def test_the_newest_written_stays_whatever_its_number(tmp_path: Path) -> None:
     """best/ may hold a checkpoint of a later step, written before a kill."""
     checkpoint_files.put(tmp_path / "best", 60, _writer("old"), keep=1)

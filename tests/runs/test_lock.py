@@ -1,7 +1,5 @@
 """One trainer per folder: a second one is told which one is there, and a killed one blocks nobody."""
 
-import errno
-import fcntl
 import os
 import signal
 import socket
@@ -54,20 +52,6 @@ def test_it_is_given_back_also_after_an_error(tmp_path: Path) -> None:
         pass
     with only_trainer(tmp_path / "another"), only_trainer(tmp_path):
         pass
-
-
-def test_a_file_system_without_locks_is_reported_and_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def none(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    with only_trainer(tmp_path):
-        pass
-    assert caplog.messages == [
-        f"{tmp_path} cannot be locked (No locks available); see to it that no other trainer writes there."
-    ]
 
 
 def test_a_folder_made_for_nothing_goes_again(tmp_path: Path) -> None:

@@ -178,23 +178,6 @@ def test_damaged_lines_are_left_out(tmp_path: Path) -> None:
     assert read_metrics(tmp_path) == [{"step": 5, "loss": 3.0}] * 11
 
 
-@pytest.mark.parametrize("cut", ['{"step": 10, "loss": 1.5}', "", '{"st'])
-def test_a_last_line_without_its_end_never_runs_into_the_next(tmp_path: Path, cut: str) -> None:
-    (tmp_path / METRICS_FILE).write_text('{"step": 9, "loss": 1.0}\n' + cut, encoding="utf-8")
-    report = _report(tmp_path, 11)
-    report.add(11, BATCH, 1.0, 1.0, 0.1)
-    report.write()
-    report.close()
-    assert [line["step"] for line in _lines(tmp_path)][-1] == 11
-    assert _lines(tmp_path)[0] == {"step": 9, "loss": 1.0}
-
-
-def test_a_new_run_in_a_folder_with_old_lines_starts_an_empty_file(tmp_path: Path) -> None:
-    (tmp_path / METRICS_FILE).write_text('{"step": 1, "loss": 1.0}\n', encoding="utf-8")
-    _report(tmp_path).close()
-    assert _lines(tmp_path) == []
-
-
 def _events(folder: Path) -> dict[str, tuple[int, Any]]:
     """(step, summary) by tag, of the only event file."""
     (path,) = (folder / "tensorboard").iterdir()
@@ -267,7 +250,7 @@ def test_a_quiet_report_prints_nothing(tmp_path: Path, capsys: pytest.CaptureFix
     for step in range(1, 20):
         report.add(step, BATCH, 2.5, 1.0, 0.001)
     report.write()
-    report.say("a line")
+    report.console.say("a line")
     report.close()
     assert capsys.readouterr() == ("", "")
 

@@ -9,13 +9,13 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.runs.data_request import DataRequest
-from t2t_lite.runs.run_log import RUN_FILE, read_request, read_starts, recorded
+from t2t_lite.runs.run_log import RUN_FILE, read_request, read_starts, record_start
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
 
 
 def _start(folder: Path, error: BaseException | None = None) -> None:
-    with recorded(folder, request={"output_dir": "x"}, devices="CPU", first_step=1):
+    with record_start(folder, request={"output_dir": "x"}, devices="CPU", first_step=1):
         assert [entry["status"] for entry in read_starts(folder)][-1] == "running"
         if error is not None:
             raise error
@@ -41,7 +41,7 @@ def test_a_start_notes_how_it_ended(tmp_path: Path, error: BaseException, status
 
 def test_a_request_with_a_path_that_is_not_utf_8_comes_back(tmp_path: Path) -> None:
     request = StartRequest(output_dir=os.fsdecode(b"\xfcbung"), data=DataRequest(options={"vocab_size": 9}))
-    with recorded(tmp_path, request=request.as_dict(), devices="CPU", first_step=1):
+    with record_start(tmp_path, request=request.as_dict(), devices="CPU", first_step=1):
         pass
     assert StartRequest.from_dict(read_request(tmp_path)) == request
 
@@ -58,9 +58,7 @@ def test_only_the_last_entry_can_run_and_one_without_an_end_was_killed(tmp_path:
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ['{"starts": [{"comm', "[]", '{"format": 1, "starts": 3}', '{"format": 1, "starts": ["x"]}', "", "\xff"]
-)
+@pytest.mark.parametrize("text", ['{"starts": [{"comm', '{"format": 1, "starts": 3}', "\xff"])
 def test_a_damaged_file_is_kept_and_said(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / RUN_FILE).write_bytes(text.encode("latin-1"))
     _start(tmp_path)
@@ -72,7 +70,7 @@ def test_a_damaged_file_is_kept_and_said(tmp_path: Path, text: str, caplog: pyte
 
 
 def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path: Path) -> None:
-    with recorded(tmp_path, request={}, devices="CPU", first_step=1, writes=False):
+    with record_start(tmp_path, request={}, devices="CPU", first_step=1, writes=False):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -82,7 +80,7 @@ def test_an_end_that_cannot_be_written_hides_no_error(tmp_path: Path, caplog: py
     folder.mkdir()
 
     def lose() -> None:
-        with recorded(folder, request={}, devices="CPU", first_step=1):
+        with record_start(folder, request={}, devices="CPU", first_step=1):
             folder.rename(tmp_path / "away")
             raise DataError("The disk is gone.")
 

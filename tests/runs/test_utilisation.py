@@ -30,25 +30,6 @@ RECIPE: dict[str, Any] = {"batch_tokens": 256, "max_length": 64}
 
 
 @pytest.mark.parametrize("packing", [False, True])
-def test_the_batches_of_an_epoch_hold_all_pairs_with_their_lengths(toy_store: Store, packing: bool) -> None:
-    split = toy_store.split("train")
-    plan = make_plan(split, BatchGroup(packing=packing, **RECIPE), 1)
-    found = []
-    for step in range(1, plan.steps_per_epoch + 1):
-        batch = assemble(split, plan.batch(step), packing=packing)
-        found += [pair for pair in zip(*pair_lengths(batch), strict=True) if pair != (0, 0)]
-    assert sorted(found) == sorted(zip(split.source.lengths, split.target.lengths, strict=True))
-    assert len(found) == 240
-
-
-def test_lengths_of_a_batch_of_nothing_are_zero() -> None:
-    source, target = pair_lengths({"source": np.zeros((3, 4), np.int32), "target": np.zeros((3, 5), np.int32)})
-    assert not source.any()
-    assert not target.any()
-    assert len(source) == len(target)
-
-
-@pytest.mark.parametrize("packing", [False, True])
 def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bool) -> None:
     """Checks two and a half epochs. So a run that goes on from step N knows the FLOPs of the steps before."""
     split = toy_store.split("train")

@@ -115,7 +115,7 @@ def test_sigterm_leaves_nothing_of_an_export(trained: tuple[Path, str], tmp_path
     process = commands.start("t2t_lite.cli.exporter", *flags, out=out, err=err)
     try:
         end = time.monotonic() + 120
-        while not any(tmp_path.glob("versions/.partial.*/version/*")):
+        while not any(tmp_path.glob("versions/.version.partial-*/*")):
             assert process.exitcode is None, err.read_text()
             assert time.monotonic() < end
             time.sleep(0.001)
@@ -126,7 +126,7 @@ def test_sigterm_leaves_nothing_of_an_export(trained: tuple[Path, str], tmp_path
     finally:
         process.kill()
     assert err.read_text().endswith("error: interrupted; nothing was exported.\n")
-    assert list((tmp_path / "versions").iterdir()) == []
+    assert [path.name for path in (tmp_path / "versions").iterdir()] == [".version.lock"]
 
 
 def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
 from t2t_lite.runs.resume import check_settings, check_state, read_folder
 from t2t_lite.runs.run_data import write_vocabularies
 from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.runs.run_log import recorded
+from t2t_lite.runs.run_log import record_start
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped, StopSignals
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -107,7 +107,7 @@ def test_a_warm_start_that_saved_nothing_is_not_forgotten(
     write_run(tmp_path, spec)
     make(tmp_path).checkpoints.save_weights(BEST, 1)  # an evaluation may come before the first checkpoint
     request = StartRequest(output_dir="b", warm_start_from=other, with_optimizer=True)
-    with recorded(tmp_path, request=request.as_dict(), devices="", first_step=1):
+    with record_start(tmp_path, request=request.as_dict(), devices="", first_step=1):
         pass
     assert bin_trainer.main([f"--output_dir={tmp_path}"]) == 2
     said = capsys.readouterr().err
@@ -127,7 +127,7 @@ def test_a_run_that_has_ended_never_starts_over_by_itself(
     checkpoints.save_weights(BEST, 5)
     state()  # killed between its first evaluation and its first checkpoint
     checkpoints.save_weights(AVERAGED, 7)
-    with recorded(tmp_path, request={"warm_start_from": "runs/a"}, devices="", first_step=1):
+    with record_start(tmp_path, request={"warm_start_from": "runs/a"}, devices="", first_step=1):
         pass  # which makes no difference once the run has ended
     (tmp_path / "metrics.jsonl").write_text('{"step": 7, "loss": 1.0}\n')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
