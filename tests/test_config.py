@@ -8,41 +8,11 @@ from typing import Any, Literal
 import pytest
 
 from t2t_lite import config, registry
-from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.errors import UsageError
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
 DEFAULT = TransformerHParams()
-
-
-def test_the_defaults_are_the_base_model_of_table_3() -> None:
-    paper = {
-        "num_layers": 6,
-        "d_model": 512,
-        "d_ff": 2048,
-        "num_heads": 8,
-        "norm": "post",
-        "positions": "sinusoidal",
-        "dropout": 0.1,
-        "attention_dropout": 0.0,
-        "relu_dropout": 0.0,
-        "label_smoothing": 0.1,
-        "warmup_steps": 4000,
-        "adam_beta1": 0.9,
-        "adam_beta2": 0.98,
-        "adam_epsilon": 1e-9,
-        "train_steps": 100000,
-        "beam_size": 4,
-        "length_penalty": 0.6,
-        "extra_length": 50,
-    }
-    values = config.to_dict(DEFAULT)
-    assert {name: values[name] for name in paper} == paper
-
-
-def test_a_record_cannot_be_changed_in_place() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        DEFAULT.d_model = 256  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -52,18 +22,10 @@ def test_a_record_cannot_be_changed_in_place() -> None:
         ("batch_tokens=25e3", "batch_tokens", 25000),
         ("seed=9007199254740993", "seed", 9007199254740993),  # 2**53 + 1: must not become a float
         ("dropout=0.3", "dropout", 0.3),
-        ("dropout=0", "dropout", 0.0),
-        ("adam_epsilon=1e-6", "adam_epsilon", 1e-6),
         ("clip_norm=1", "clip_norm", 1.0),
-        ("initial_weights=fairseq012", "initial_weights", "fairseq012"),
         ("packing=true", "packing", True),
-        ("packing=True", "packing", True),
-        ("packing=1", "packing", True),
         ("share_embeddings=false", "share_embeddings", False),
-        ("share_embeddings=0", "share_embeddings", False),
         ("norm=pre", "norm", "pre"),
-        ("positions=learned", "positions", "learned"),
-        ("precision=bfloat16", "precision", "bfloat16"),
         (" jit = off , ", "jit", "off"),
     ],
 )
@@ -75,45 +37,21 @@ def test_an_override_is_read_as_its_fields_type(text: str, name: str, value: Any
     assert config.replace(changed, **{name: getattr(DEFAULT, name)}) == DEFAULT  # nothing else has changed
 
 
-def test_several_overrides_at_once_and_none() -> None:
-    changed = config.override(DEFAULT, "d_model=1024,d_ff=4096,num_heads=16,norm=pre")
-    assert changed == config.replace(DEFAULT, d_model=1024, d_ff=4096, num_heads=16, norm="pre")
-    assert config.override(DEFAULT, "") == DEFAULT
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("momentum=1", "momentum=1.0 must be at least 0 and below 1"),
-        ("learning_rate=-1", "learning_rate=-1.0 must be at least 0"),
-        ("halve_every=-1", "halve_every=-1 must be at least 0"),
-        ("halve_after=1.5", "halve_after=1.5 is not an integer"),
-        ("patience=0", "patience=0 must be at least 1"),
         ("d_modle=1024", "there is no 'd_modle'. Did you mean 'd_model'"),
-        ("zzzz=1", "there is no 'zzzz'."),
         ("d_model", "'d_model' is not of the form name=value"),
-        ("=3", "'=3' is not of the form name=value"),
-        ("d_model=", "'d_model=' is not of the form name=value"),
         ("d_model=512,d_model=256", "'d_model' is given twice"),
         ("d_model=big", "d_model=big is not an integer"),
-        ("d_model=512.5", "d_model=512.5 is not an integer"),
         ("d_model=inf", "d_model=inf is not an integer"),
-        ("d_model=nan", "d_model=nan is not an integer"),
         ("dropout=much", "dropout=much is not a number"),
         ("dropout=nan", "dropout=nan is not a finite number"),
-        ("clip_norm=inf", "clip_norm=inf is not a finite number"),
         ("packing=maybe", "packing=maybe is not true or false"),
-        ("packing=2", "packing=2 is not true or false"),
         ("norm=prae", "norm=prae is not one of: post, pre. Did you mean 'pre'"),
-        ("precision=float16", "precision=float16 is not one of: float32, bfloat16. Did you mean 'bfloat16'"),
         ("num_layers=0", "num_layers=0 must be at least 1"),
-        ("batch_tokens=-1", "batch_tokens=-1 must be at least 1"),
         ("norm_epsilon=0", "norm_epsilon=0.0 must be at least 1e-12"),
-        ("norm_epsilon=-0.001", "norm_epsilon=-0.001 must be at least 1e-12"),
         ("dropout=1", "dropout=1.0 must be at least 0 and below 1"),
-        ("label_smoothing=-0.1", "label_smoothing=-0.1 must be at least 0 and below 1"),
-        ("seed=-1", "seed=-1 must be at least 0"),
-        ("length_penalty=-0.5", "length_penalty=-0.5 must be at least 0"),
         ("d_model=513,num_heads=9", "d_model=513 must be even"),
         ("num_layers=100000000", "num_layers=100000000 must be at most 256"),
         (f"beam_size=1{'0' * 400}", "beam_size=1e400 or so must be at most 1,000"),
@@ -126,7 +64,6 @@ def test_several_overrides_at_once_and_none() -> None:
             "max_positions=4096",
             "max_positions=4096 is for learned positions, and has no effect with positions=sinusoidal. Add positions=l",
         ),
-        ("max_positions=10000000,d_model=65536,positions=learned", "give a model of 1.6e+12 parameters"),
         ("num_heads=7", "d_model=512 is not a multiple of num_heads=7"),
         (
             "attention_window=8,attention_score=additive",
@@ -148,14 +85,10 @@ def test_a_bad_override_says_what_is_wrong(text: str, message: str) -> None:
     ("changes", "message"),
     [
         ({"d_model": 512.0}, "d_model=512.0 is not an integer"),
-        ({"d_model": True}, "d_model=True is not an integer"),
         ({"packing": 1}, "packing=1 is not true or false"),
         ({"dropout": "0.1"}, "dropout='0.1' is not a finite number"),
-        ({"dropout": False}, "dropout=False is not a finite number"),
         ({"optimizer": None}, "optimizer=None is not a name"),
-        ({"schedule": 3}, "schedule=3 is not a name"),
         ({"norm": None}, "norm=None is not one of"),
-        ({"d_mdl": 512}, "there is no 'd_mdl'. Did you mean 'd_model'"),
     ],
 )
 def test_a_value_of_another_type_is_refused_in_code_too(changes: dict[str, Any], message: str) -> None:
@@ -188,21 +121,10 @@ def test_parameters_are_those_of_the_paper() -> None:
     assert registry.hparams("big").parameters(37_000) == pytest.approx(214e6, rel=0.02)
 
 
-def test_heads_of_free_size_need_no_multiple() -> None:
-    changed = config.replace(DEFAULT, num_heads=7, d_k=64, d_v=32)
-    assert (changed.d_k, changed.d_v) == (64, 32)
-
-
 def test_to_json_and_back() -> None:
     changed = config.override(DEFAULT, "d_model=1024,norm=pre,dropout=0.3,packing=true,seed=7")
     text = json.dumps(config.to_dict(changed))
     assert config.from_dict(TransformerHParams, json.loads(text)) == changed
-
-
-def test_from_dict_refuses_unknown_names_and_fills_in_defaults() -> None:
-    with pytest.raises(UsageError, match="there is no 'dropuot'. Did you mean 'dropout'"):
-        config.from_dict(TransformerHParams, {"dropuot": 0.2})
-    assert config.from_dict(TransformerHParams, {"dropout": 0.2}) == config.replace(DEFAULT, dropout=0.2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -298,17 +220,6 @@ def test_the_name_of_another_model_is_refused() -> None:
     assert config.recipe_class("rnn") is RnnHParams
 
 
-def test_a_class_of_recipes_may_be_loaded_again() -> None:
-    def load() -> type[config.HParams]:
-        class Mine(config.HParams):
-            model = "mine_again"
-
-        return Mine
-
-    load()
-    assert load() is config.recipe_class("mine_again")
-
-
 def test_a_setting_of_another_model_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     rnn = registry.hparams("rnn_tiny")
     monkeypatch.setattr(config, "_FAMILIES", {"rnn": type(rnn), "transformer": TransformerHParams})  # no test's own
@@ -337,8 +248,3 @@ def test_a_recipe_becomes_one_of_another_model() -> None:
     values = config.to_dict(tiny) | own | {"seed": 7}
     assert config.to_dict(as_rnn) == {name: values[name] for name in config.fields(RnnHParams)}
     assert config.convert(as_rnn, RnnHParams) == (as_rnn, {})
-
-
-def test_user_errors_are_value_errors_with_an_exit_status() -> None:
-    assert issubclass(T2TError, ValueError)
-    assert (T2TError.exit_status, UsageError.exit_status) == (1, 2)

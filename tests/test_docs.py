@@ -77,10 +77,3 @@ def test_files_that_a_page_names_exist(page: str) -> None:
 def test_each_command_is_on_the_pages_that_list_them(page: str) -> None:
     rows = [line for line in (ROOT / page).read_text(encoding="utf-8").split("\n") if line.startswith("|")]
     assert [name for name in completion.COMMANDS if not any(f"`{name}" in row for row in rows)] == []
-
-
-def test_no_page_says_that_what_is_there_is_not_there_yet() -> None:
-    """Pages once said that training over machines, importing a model and imports from Python did not exist."""
-    stale = re.compile(r"(?i)not there yet|one machine only|no python api|checkpoints cannot be (?:read|imported)")
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    assert [page.name for page in pages if stale.search(page.read_text(encoding="utf-8"))] == []

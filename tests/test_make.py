@@ -16,9 +16,6 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make
     ("failing", "named"),
     [
         ("", ""),
-        ("mypy", "mypy"),
-        ("ruff", "ruff check, ruff format"),
-        ("python", "pytest"),
         ("ruff mypy lint-imports python", "ruff check, ruff format, mypy, lint-imports, pytest"),
     ],
 )

@@ -54,13 +54,6 @@ def test_a_file_that_is_named_is_there(name: str) -> None:
     assert (ROOT / name).is_file()
 
 
-@pytest.mark.parametrize(
-    ("way", "most"), [("How training runs, file by file", 12), ("How a line is translated, file by file", 15)]
-)
-def test_a_way_is_short(way: str, most: int) -> None:
-    assert 8 <= len(re.findall(r"^\d+\. ", SECTIONS[way], re.MULTILINE)) <= most
-
-
 def test_the_file_of_each_errand_holds_what_is_named() -> None:
     rows = re.findall(r"^\| .+ \| `([\w/]+\.py)`: `(\w+)` \|$", SECTIONS["To change X, edit Y"], re.MULTILINE)
     assert len(rows) >= 20

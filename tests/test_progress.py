@@ -66,14 +66,6 @@ def test_work_of_less_than_ten_seconds_and_quiet_work_write_nothing(clock: list[
     assert _lines(Progress(900, " lines", quiet=True), clock, seconds=1, items=9, times=100) == []
 
 
-def test_work_that_ends_early_says_how_far_it_came(clock: list[float]) -> None:
-    with contextlib.redirect_stderr(io.StringIO()) as err, Progress(10, " lines") as work:
-        for _ in range(3):
-            clock[0] += 8
-            work(1)
-    assert err.getvalue().split("\n")[1:] == ["3 of 10 lines in 24 s", ""]
-
-
 def test_the_start_of_the_work_and_long_items_first_do_not_raise_the_estimate(clock: list[float]) -> None:
     """Half a minute to trace a graph, then batches of a second each: of 1, 2, ..., 40 lines, as they get shorter."""
     work = Progress(820, " lines")

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from t2t_lite import config, recipe_text, registry
-from t2t_lite.fields import COUNT, FRACTION, Range
 from t2t_lite.models.convs2s_hparams import ConvS2SHParams
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -38,14 +37,6 @@ def test_a_recipes_own_fields_are_shown_too() -> None:
     assert re.search(r"^  plain +true\|false +false\n", text, re.MULTILINE)
     assert re.search(r"^  beam_size +int +5 +1 to 1,000 +hypotheses kept", text, re.MULTILINE)
     assert "    unique_layers=2, plain=false*\n" in recipe_text.recipe(OwnHParams(plain=False))
-
-
-@pytest.mark.parametrize(
-    ("within", "text"),
-    [((1, 256), "1 to 256"), (FRACTION, "0 to below 1"), (COUNT, "1 to 1e9"), ((0, 1e7), "0 to 10,000,000")],
-)
-def test_a_range_as_text(within: tuple[float, ...], text: str) -> None:
-    assert str(Range(*within)) == text
 
 
 def test_the_whole_recipe_is_what_hparams_take() -> None:
@@ -88,9 +79,3 @@ def test_registry_help_of_one_kind_is_a_part_of_the_whole(kind: str, title: str,
     assert out.startswith(f"{title}:\n")
     assert re.search(rf"^  {name} ", out, re.MULTILINE)
     assert f"{out}\n" in f"{call('trainer', '--registry_help').stdout}\n"
-
-
-def test_registry_help_of_another_kind() -> None:
-    done = call("trainer", "--registry_help=flags")
-    assert done.returncode == 2
-    assert "invalid choice: 'flags'" in done.stderr

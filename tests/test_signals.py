@@ -1,6 +1,5 @@
 """SIGTERM and Ctrl-C: in a small process, and in whole runs that are stopped twice and end like an undisturbed one."""
 
-import asyncio
 import contextlib
 import json
 import os
@@ -57,15 +56,6 @@ def test_in_deferred_a_signal_is_noted_and_raises_at_the_end() -> None:
     assert stop.received == signal.SIGTERM
 
 
-def test_immediate_breaks_off_what_it_holds() -> None:
-    reached = []
-    with StopSignals() as stop, contextlib.suppress(Stopped), stop.deferred():
-        with pytest.raises(Stopped), stop.immediate():
-            _interrupted(signal.SIGTERM)
-        reached.append(stop.received)
-    assert reached == [signal.SIGTERM]
-
-
 def test_a_second_signal_that_is_sighup_breaks_off_nothing() -> None:
     """A terminal that closes, and t2t-lite-compare, send it after another signal, perhaps when the step is saved."""
     with StopSignals() as stop:
@@ -98,18 +88,6 @@ def test_a_thread_that_is_not_the_main_one_does_without() -> None:
     thread.start()
     thread.join()
     assert ended == [0]
-
-
-def test_the_signals_of_an_asyncio_program_arrive_afterwards() -> None:
-    async def program() -> None:
-        arrived = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, arrived.set)
-        with StopSignals():
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(arrived.wait(), 10)
-
-    asyncio.run(program())
 
 
 BUSY = """

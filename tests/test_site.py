@@ -1,15 +1,11 @@
 """The documentation site: it builds without a warning, and its reference has every flag, field, name and signature."""
 
-import functools
 import html
 import importlib
 import os
 import re
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from pathlib import Path
 
@@ -17,7 +13,6 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.export.export_folder import SIGNATURES
-from tests.browser import chromium, opened
 
 pytestmark = pytest.mark.commit
 
@@ -80,53 +75,3 @@ def test_pages_of_the_repository_link_to_pages_of_the_site(site: Path) -> None:
     assert 'href="examples/my_problem/"' in start
     assert (site / "examples/notebook.py").read_text() == (ROOT / "examples/notebook.py").read_text()
     assert "beam" in (site / "search/search_index.json").read_text(encoding="utf-8")
-
-
-def test_code_with_bars_is_shown_as_it_is_written(site: Path) -> None:
-    """In tables, too: GitHub needs a backslash before the bar there, and the site must not show it."""
-    shown = [span for page in ("insights", "reference/commands", "reference/hparams") for span in _code(site, page)]
-    assert {"--style=lines|maps", "--checkpoint=best|averaged|newest|N"} <= set(shown)
-    assert [span for span in shown if "\\" in span or "&#" in span] == []
-
-
-@pytest.mark.parametrize(
-    ("query", "page"),
-    [
-        ("early stopping", "reference/hparams/#the-run"),
-        ("beam size", "reference/commands/#t2t-lite-decoder"),
-        ("warm_start_from", "reference/commands/#t2t-lite-trainer"),
-    ],
-)
-def test_the_search_finds_fields_by_their_words(search: Callable[[str], list[str]], query: str, page: str) -> None:
-    found = search(query)
-    assert any(link.endswith(page) for link in found[:8]), found
-    assert not any("CHANGELOG" in link for link in found)
-
-
-@pytest.fixture(scope="module")
-def search(site: Path) -> Iterator[Callable[[str], list[str]]]:
-    """A function from words, typed into the site's search field in a real browser, to the addresses that it lists."""
-    handler = functools.partial(SilentHandler, directory=str(site))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    address = f"http://127.0.0.1:{server.server_port}/"
-
-    def find(query: str) -> list[str]:
-        with opened(browser, address, (1280, 800)) as page:
-            page.click(".md-search__input")
-            page.keyboard.type(query)
-            page.wait_for_selector(".md-search-result__link", state="attached")
-            links = [link.get_attribute("href") for link in page.query_selector_all(".md-search-result__link")]
-            return [re.sub(r"\?h=[^#]*", "", link) for link in links]
-
-    with chromium() as browser:
-        yield find
-    server.shutdown()
-    server.server_close()
-
-
-class SilentHandler(SimpleHTTPRequestHandler):
-    """Serves files and logs nothing."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass

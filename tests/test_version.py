@@ -60,14 +60,6 @@ def test_a_checkout_has_its_commit_and_says_whether_it_is_changed(tmp_path: Path
     assert _local(here) != _commit(here) == _local(here).removesuffix(".dirty")
 
 
-def test_a_worktree_has_its_own_commit(tmp_path: Path) -> None:
-    here = _checkout(tmp_path / "here")
-    first = _commit(here)
-    _git(here, "worktree", "add", "-q", str(tmp_path / "first"))
-    (here / "problems/__init__.py").write_text("# changed")
-    assert _commit(here) != first == _local(tmp_path / "first")
-
-
 def test_another_repository_says_nothing_about_this_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may lie around a copy, at the root of one without tracking it, or be what a hook's variables name."""
     (tmp_path / "theirs.txt").write_text("theirs")
@@ -79,30 +71,6 @@ def test_another_repository_says_nothing_about_this_code(tmp_path: Path, monkeyp
     monkeypatch.setenv("GIT_DIR", str(tmp_path / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / ".git/index"))
     assert _local(tmp_path / "clone") == commit
-
-
-def test_an_empty_or_damaged_repository_and_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = _checkout(tmp_path)
-    _git(here, "init", "-q")
-    assert _local(here) == UNKNOWN
-    assert _commit(here) == _local(here)
-    monkeypatch.setenv("PATH", str(tmp_path / "none"))
-    assert _local(here) == UNKNOWN
-    monkeypatch.undo()
-    (here / ".git/HEAD").write_text("damaged")
-    assert _local(here) == UNKNOWN
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
-def test_a_checkout_of_another_user_has_its_commit(tmp_path: Path) -> None:
-    """As in a container that mounts one: git itself speaks of dubious ownership."""
-    here = _checkout(tmp_path / "here")
-    commit = _commit(here)
-    for path in (here, *here.rglob("*")):
-        os.chown(path, 12345, 12345)
-    with pytest.raises(subprocess.CalledProcessError):
-        _git(here, "rev-parse", "HEAD")
-    assert _local(here) == commit
 
 
 def test_an_archive_that_git_made_has_its_commit(tmp_path: Path) -> None:

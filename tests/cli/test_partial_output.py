@@ -1,7 +1,5 @@
 """An output that grows block by block: what a killed command leaves, and how the next one resumes."""
 
-import errno
-import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -138,18 +136,3 @@ def test_what_is_begun_again_and_stopped_at_once_leaves_nothing_to_go_on_with(tm
     assert PartialOutput.left(str(path)) is None
     _write(path, [LINES], resume=True)
     assert path.read_text() == WHOLE
-
-
-def test_a_file_system_without_locks_is_reported_and_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def none(file: object, operation: int) -> None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    _write(tmp_path / "out", [LINES])
-    assert (tmp_path / "out").read_text() == WHOLE
-    assert caplog.messages == [
-        f"{tmp_path / 'out.partial'} cannot be locked (No locks available); see to it that no other t2t-lite-decoder "
-        "writes there."
-    ]

@@ -133,10 +133,10 @@ def test_a_vocabulary_that_changed_under_a_run(run: Run, copy: Path) -> None:
     decodes = ("decoder", f"--output_dir={copy}", f"--input={copy}/dev.hyp.txt", f"--output={copy}/out")
     other = train_vocabulary(SMALL, size=80).data
     for proto, command, message in (
-        (other, trains, f"{vocabulary} is damaged: its checksum is "),
-        (other, decodes, f"{vocabulary} is damaged: its checksum is "),
-        (good[:400], trains, f"{vocabulary} is damaged: its checksum is "),
-        (good[:400], decodes, f"{vocabulary} is damaged: its checksum is "),
+        (other, trains, f"{vocabulary} is damaged. Put it back from a copy"),
+        (other, decodes, f"{vocabulary} is damaged. Put it back from a copy"),
+        (good[:400], trains, f"{vocabulary} is damaged. Put it back from a copy"),
+        (good[:400], decodes, f"{vocabulary} is damaged. Put it back from a copy"),
         (None, decodes, f"{vocabulary} is missing. Put it back from a copy"),
     ):
         vocabulary.unlink(missing_ok=True)

@@ -40,19 +40,6 @@ def test_one_path_names_the_same_weights_everywhere(trained: Path, form: str) ->
     assert (run, checkpoint) == (trained, find(trained, which))
 
 
-def test_relative_paths(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, path in (
-        (trained, "best"),
-        (trained.parent, "run/best"),
-        (trained / "best", "."),
-        (trained, "./best/"),
-    ):
-        monkeypatch.chdir(folder)
-        named = parse_weights_path(path)
-        assert named is not None
-        assert (named.run.resolve(), named.which) == (trained, "best"), path
-
-
 @pytest.mark.nightly
 def test_load_and_the_trainer_take_them(run: Run, trained: Path, tmp_path: Path) -> None:
     for form in ("best", "checkpoints/model-1.index"):
