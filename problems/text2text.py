@@ -145,8 +145,10 @@ class Text2text(Problem):
 
     def source_files(self, split: str) -> list[Path]:
         """The files of a split; DataError as `samples`."""
-        of_train = split == "train" or (split == "dev" and self.dev_lines is not None)
-        parts = [p for corpus in self._corpora for p in self._train_parts(corpus)] if of_train else self._parts(split)
+        if split == "train" or (split == "dev" and self.dev_lines is not None):
+            parts = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
+        else:
+            parts = self._parts(split)
         return [path for part in parts for path in part]
 
     def options(self) -> dict[str, Any]:

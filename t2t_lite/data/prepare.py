@@ -17,7 +17,7 @@ from t2t_lite.data import given_vocabulary, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.overlap import Overlap, overlap_line
-from t2t_lite.data.samples import OnPairs, TrainingText, place_of, read_pairs, reported, text_checksum
+from t2t_lite.data.samples import OnPairs, TrainingText, hash_text, place_of, read_pairs, report
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
@@ -32,6 +32,7 @@ from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.version import local_version
 
 _SEED = 1  # of the sample that the vocabulary is trained on
+_SHOWN = 10  # changes in a message
 
 _log = logging.getLogger("t2t_lite")
 
@@ -71,7 +72,7 @@ def prepare(
         folder = Path(os.path.realpath(folder))
     recover(folder)
     progress = progress or (lambda done, label: None)
-    store = None if force or again else _existing(problem, folder, vocabularies, progress, known)
+    store = None if force or again else _open_if_same(problem, folder, vocabularies, progress, known)
     if store is not None:
         return store
     splits = _check_splits(problem)  # before anything is written
@@ -84,7 +85,7 @@ def prepare(
         raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
     with file_lock(folder):
         # Another process may have made it while this one waited.
-        store = None if force else _existing(problem, folder, vocabularies, progress, known, again)
+        store = None if force else _open_if_same(problem, folder, vocabularies, progress, known, again)
         if store is not None:
             return store
         if _is_there(folder):
@@ -125,7 +126,7 @@ def _is_there(folder: Path) -> bool:
     return True
 
 
-def _existing(
+def _open_if_same(
     problem: Problem,
     folder: Path,
     vocabularies: Vocabularies | None,
@@ -136,15 +137,20 @@ def _existing(
     """Opens the store if it fits; None if there is no store, or if it does not fit and `again` is set."""
     if not _is_there(folder):
         return None
-    store = open_store(folder)
-    found = identity.compare(store, problem, vocabularies, progress, trained=store.checksum == known)
-    if not found.changes:
-        _log.log(logging.WARNING if found.doubts else logging.INFO, "%s", f"{found.summary} {found.doubts}".rstrip())
+    store, error = open_store(folder), UsageError
+    how, changes = "with other settings", identity.find_setting_changes(store, problem, vocabularies)
+    if not changes:
+        how, error = "from other data", DataError
+        changes = identity.find_data_changes(store, problem, progress, trained=store.checksum == known)
+    if not changes:
         return store
+    lines = [*changes[:_SHOWN], *([f"  and {len(changes) - _SHOWN} more"] if changes[_SHOWN:] else [])]
+    differs = "\n".join([f"{folder} was prepared {how}:", *lines])
     if again:
-        _log.info("%s\nIt is prepared again, because of:\n%s", found.summary, "\n".join(found.changes))
+        _log.info("%s\nIt is prepared again.", differs)
         return None
-    raise (UsageError if found.of_settings else DataError)(identity.refusal(folder, found))
+    old = how.split(" ")[-1]
+    raise error(f"{differs}\nGive another --data_dir, or go back to the old {old}; --prepare_again prepares it again.")
 
 
 def _write(
@@ -157,9 +163,9 @@ def _write(
     progress: OnPairs,
 ) -> None:
     # Before the text is read: a file that changes meanwhile counts as changed.
-    origin = identity.find_origin(problem, prepared=identity.utc())
+    origin = identity.find_origin(problem)
     # The small splits first: a fault in them shows before the long work on train.
-    counts = {split: SplitCounts.of(problem) for split in splits}
+    counts = {split: SplitCounts(problem) for split in splits}
     small = {split: list(read_pairs(problem, split, counts[split])) for split in splits if split != "train"}
     for split, pairs in small.items():
         _write_text(split, pairs, writer, as_json=problem.keeps_line_breaks)
@@ -171,7 +177,6 @@ def _write(
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
     learner, normalised = problem.codec.learner(), given_vocabulary.NormalisedText(given)
-    of_sentencepiece = isinstance(vocabularies[0], Vocabulary), isinstance(vocabularies[1], Vocabulary)
     for split in splits:
         text = small[split] if split in small else normalised.watch(learner.watch(overlap.watch(train.read())))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
@@ -179,11 +184,9 @@ def _write(
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:
             facts[split] |= {"text": True, "dropped": 0, **counts[split].facts()}
-            facts[split]["text_sha256"] = text_checksum(small[split]).hexdigest()
+            facts[split]["text_sha256"] = hash_text(small[split])
         else:
             facts[split] |= {"text": False, **train.facts()}
-            train.say_marks(of_sentencepiece)
-            train.say_overlapping()
             counts[split] = train.counts
         counts[split].unknown = unknown
     text_counts.say(counts, vocabularies, "markup" in problem.cleaning, functools.partial(place_of, problem))
@@ -192,6 +195,9 @@ def _write(
         if line := overlap_line(split, in_train, len(pairs)):
             hint = " --drop_overlap leaves such pairs out of train." if in_train["pairs"] else ""
             _log.info("%s%s", line, hint)
+    if problem.drop_overlap:
+        number = facts["train"]["overlapping"]
+        _log.info("--drop_overlap leaves out %s training pairs that are also in dev or test.", f"{number:,}")
     if given is not None:
         problem.codec.check_unknown(problem.name, facts["train"]["target"]["unknown"])
         normalised.say()
@@ -204,7 +210,7 @@ def _write(
             "vocabularies": dict(zip(SIDES, [*files] * (2 // len(files)), strict=True)),
             "splits": facts,
         },
-        identity.to_json(origin),
+        origin.to_json(),
     )
 
 
@@ -218,7 +224,7 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_js
 
 def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs) -> Vocabularies:
     def train(sides: slice, kind: str) -> Vocabulary:
-        pairs = reported(text.read(), progress, "vocabulary")
+        pairs = report(text.read(), progress, "vocabulary")
         return train_vocabulary(
             itertools.chain.from_iterable(pair[sides] for pair in pairs),
             size=problem.vocab_size,

@@ -42,30 +42,21 @@ class Count:
 
 
 class SplitCounts:
-    """Counts of one split.
-
-    Args:
-        sides: which sides are text, 0 for the source and 1 for the target; not the linearised trees of a parser.
-        whole: the texts of --keep_whole.
+    """Counts of one split of a problem.
 
     Attributes:
-        absent: those of `whole` that have not occurred.
+        absent: texts of --keep_whole that have not occurred.
         unknown: the unknown pieces of each side, set when they are known.
     """
 
-    def __init__(self, sides: tuple[int, ...] = (0, 1), whole: Sequence[str] = ()) -> None:
-        self._sides = sides
-        self.absent = dict.fromkeys(whole)
+    def __init__(self, problem: Problem) -> None:
+        self._sides = (0, 1) if problem.codec.is_text else (0,)  # not the linearised trees of a parser
+        self.absent = dict.fromkeys(problem.keep_whole)
         self.unknown: Sequence[UnknownPieces] = ()
         self.pairs = 0
         self.white_space: dict[tuple[int, str], Count] = defaultdict(Count)  # by side and name
         self.prepared = [PreparedText() for _ in SIDES]
         self.markup, self.empty = Count(), Count()
-
-    @classmethod
-    def of(cls, problem: Problem) -> SplitCounts:
-        """The counts for a split of a problem."""
-        return cls((0, 1) if problem.codec.is_text else (0,), problem.keep_whole)
 
     def add(self, pair: Pair, place: Callable[[int], str]) -> None:
         """Counts a pair; `place` says where a side of it is."""
@@ -80,10 +71,9 @@ class SplitCounts:
                     self.white_space[side, kind.name].add(lambda: kind.example(text), lambda: place(side))  # noqa: B023
         if is_element(pair[0]) and is_element(pair[1]):
             self.markup.add(lambda: pair[0], lambda: place(0))
-        for side in (0, 1):
-            if not pair[side].strip():
-                self.empty.add(lambda: "", lambda: place(side))  # noqa: B023
-                break
+        empty = [side for side in (0, 1) if not pair[side].strip()]
+        if empty:
+            self.empty.add(str, lambda: place(empty[0]))
 
     def facts(self) -> dict[str, Any]:
         """The counts that are not zero, for the manifest."""

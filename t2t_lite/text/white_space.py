@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 
 _AROUND = 12  # characters before and after, in an example
 
@@ -43,4 +43,5 @@ WHITE_SPACE = (
         "Spaces at the beginning or end", lambda text: text[:1] == " " or text[-1:] == " ", re.compile(r"\A +| +\Z")
     ),
     WhiteSpace("Tabs", lambda text: "\t" in text, re.compile("\t+")),
+    WhiteSpace("SentencePiece's marks for a space", lambda text: WORD_START in text, re.compile(WORD_START)),
 )

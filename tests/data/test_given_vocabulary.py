@@ -47,10 +47,10 @@ def test_a_shared_one(tmp_path: Path) -> None:
     assert settings["vocabulary"] == [vocabulary.checksum] * 2
     assert "vocab_size" not in settings
     assert prepare(problem, tmp_path / "data", vocabularies=vocabularies).manifest == store.manifest
-    with pytest.raises(UsageError, match=r"settings:\n  vocabulary: checksum \w{12}\.\.\. -> none given"):
+    with pytest.raises(UsageError, match=r"settings:\n  vocabulary: 'checksum \w{12}\.\.\.' -> None"):
         prepare(problem, tmp_path / "data")
     other = train_vocabulary(_LINES, size=40)
-    with pytest.raises(UsageError, match=r"settings:\n  vocabulary: checksum \w{12}\.\.\. -> checksum \w{12}\.\.\.\n"):
+    with pytest.raises(UsageError, match=r"vocabulary: 'checksum \w{12}\.\.\.' -> 'checksum \w{12}\.\.\.'\n"):
         prepare(problem, tmp_path / "data", vocabularies=(other, other))
 
 
@@ -92,13 +92,14 @@ def test_the_mark_for_a_space_is_an_ordinary_character_to_other_vocabularies(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "v.opennmt").write_text("<blank>\n<s>\n</s>\n\u2581EINS\nZWEI\n")
-    pieces, tokens = train_vocabulary(["eins zwei"], size=20), given_vocabulary.load(tmp_path / "v.opennmt")[0]
-    problem = Counted(["\u2581eins zwei"] * 7)
+    pieces, tokens = train_vocabulary(["EINS ZWEI"], size=20), given_vocabulary.load(tmp_path / "v.opennmt")[0]
+    caplog.set_level("INFO", "t2t_lite")
+    problem = Counted(["\u2581EINS ZWEI"] * 7)
     store = prepare(problem, tmp_path / "1", vocabularies=(tokens, tokens), num_workers=1)
     assert store.target_vocabulary.pieces(store.split("train").target[0])[:2] == ["\u2581EINS", "ZWEI"]
-    assert "U+2581" not in caplog.text
+    assert "marks for a space" not in caplog.text
     prepare(problem, tmp_path / "2", vocabularies=(pieces, tokens), num_workers=1)
-    assert "7 training pairs hold \u2581 (U+2581)" in caplog.text
+    assert "marks for a space are not kept: '\u2581EINS ZWEI' is read, and written, as" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data import identity
-from t2t_lite.data.overlap import Overlap, overlap_line
+from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
@@ -81,7 +80,7 @@ def test_what_is_also_in_train_is_counted_and_left_out_if_asked_for(
     assert [len(dropped.split(split)) for split in ("dev", "test")] == [18, 20]
     assert not any("--drop_overlap leaves such" in line for line in caplog.messages)
     again = registry.problem(name, **dropping.all_options())  # as a run reopens it
-    assert identity.compare(dropped, again, None, lambda done, label: None).changes == []
+    assert prepare(again, tmp_path / "dropped").checksum == dropped.checksum
     assert problem.all_options() == problem.options()
 
 
@@ -123,11 +122,3 @@ def test_only_dev_and_test_are_in_memory() -> None:
     seen = sum(1 for _ in overlap.watch((f"{n}", f"{n}") for n in range(50_000)))
     assert (seen, overlap.facts("test")) == (50_000, {"pairs": 0, "sources": 0})
     assert len(overlap._seen_pairs) == len(overlap._seen_sources) == 0
-
-
-def test_no_line_where_nothing_is_shared_or_nothing_is_known() -> None:
-    assert overlap_line("test", {"pairs": 0, "sources": 0}, 10) == ""
-    assert overlap_line("test", None, 10) == ""  # data that were prepared before this was counted
-    assert overlap_line("test", {"pairs": 128, "sources": 1140}, 1000) == (
-        "test: 128 of 1,000 pairs (12.8%) and 1,140 sources are also in train."
-    )

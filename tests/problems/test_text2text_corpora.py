@@ -87,24 +87,11 @@ def test_varieties_of_one_language_keep_equal_sides(tmp_path: Path) -> None:
     assert store.manifest["splits"]["train"]["cleaned"]["copy"] == 0
 
 
-@pytest.mark.parametrize(
-    ("pairs", "warning"),
-    [
-        ([(f"copy {i}",) * 2 for i in range(200)] + PAIRS[:100], "The most frequent reason is copy: both sides are"),
-        ([(f"short {i}", "viel " * 30) for i in range(90)] + PAIRS, "If they are sound: --clean_max_words (250) and"),
-        ([("a", "b"), *PAIRS[:2]] * 100, "The most frequent reason is duplicate: the same pair occurred before."),
-    ],
-)
-def test_the_advice_fits_the_reason(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, pairs: list[tuple[str, str]], warning: str
-) -> None:
-    _tsv(tmp_path / "train.tsv", pairs)
+def test_much_cleaning_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    _tsv(tmp_path / "train.tsv", [(f"copy {i}",) * 2 for i in range(200)] + PAIRS[:100])
     _tsv(tmp_path / "dev.tsv", PAIRS[:3])
-    caplog.set_level("WARNING", "t2t_lite")
     prepare(Text2text(str(tmp_path), "en-de", vocab_size=60, vocab_type="char", clean=True), tmp_path / "data")
-    [message] = [message for message in caplog.messages if "which is much" in message]
-    assert warning in message
-    assert ("--clean_max_words" in message) is ("sound" in warning)
+    assert "Cleaning leaves out 67% of the training pairs, which is much." in caplog.text
 
 
 def test_the_reverse_holds_out_the_same_pairs(tmp_path: Path) -> None:
@@ -141,46 +128,30 @@ def test_several_folders_with_weights(tmp_path: Path, said: pytest.LogCaptureFix
         f"{tmp_path}/large: 160 training pairs.",
         f"{tmp_path}/small: 40 training pairs 3 times.",
     ]
-    assert [path.parent.name for path in problem.source_files("train")] == ["large", "small"]
+    assert [path.parent.name for path in problem.source_files("train")] == ["large", *["small"] * 3]
     # Weights count, not where the folders are; a changed file is named.
     (tmp_path / "large").rename(tmp_path / "moved")
     moved = f"{tmp_path}/moved,{tmp_path}/small"
     assert prepare(Text2text(f"{moved}:3", "en-de", vocab_size=60), tmp_path / "data").manifest == store.manifest
     with pytest.raises(UsageError, match=r"weights: \[1, 3\] -> \[1, 1\]"):
         prepare(Text2text(moved, "en-de", vocab_size=60), tmp_path / "data")
-    size = (tmp_path / "moved" / "train.tsv").stat().st_size
     _tsv(tmp_path / "moved" / "train.tsv", large[1:])
-    with pytest.raises(
-        DataError, match=rf"\n  train: {tmp_path}/moved/train\.tsv had {size:,} bytes and has \S+\nGive"
-    ):
+    with pytest.raises(DataError, match=rf"\n  train: {tmp_path}/moved/train\.tsv has changed\nGive"):
         prepare(Text2text(f"{moved}:3", "en-de", vocab_size=60), tmp_path / "data")
 
 
-@pytest.mark.parametrize("weight", [1, 2])
-def test_a_file_moved_between_folders_changes_the_text_of_weighted_ones(
-    tmp_path: Path, weight: int, said: pytest.LogCaptureFixture
-) -> None:
-    for name, part in {"a/Books": PAIRS[:40], "a/News": PAIRS[40:100], "b/Talks": PAIRS[100:120]}.items():
-        for code, side in zip(("en", "de"), zip(*part, strict=True), strict=True):
-            path = tmp_path / f"{name}.de-en.{code}"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text("".join(f"{line}\n" for line in side))
-    _tsv(tmp_path / "a" / "dev.tsv", PAIRS[200:210])
-    problem = Text2text(f"{tmp_path}/a:{weight},{tmp_path}/b", "en-de", vocab_size=60)
-    first = prepare(problem, tmp_path / "data", num_workers=1)
-    for code in ("en", "de"):
-        (tmp_path / "a" / f"News.de-en.{code}").rename(tmp_path / "b" / f"News.de-en.{code}")
-    if weight == 1:
-        assert prepare(problem, tmp_path / "data").manifest == first.manifest  # the same text
-        assert any(message.endswith("; all of it is compared.") for message in said.messages)
-        said.clear()
+def test_a_file_moved_between_folders_changes_the_text_of_weighted_ones(tmp_path: Path) -> None:
+    a, b, c = (tmp_path / name for name in "abc")
+    for folder, part in {a: PAIRS[:40], b: PAIRS[40:100], c: PAIRS[100:120]}.items():
+        _tsv(folder / "train.tsv", part)
+    _tsv(a / "dev.tsv", PAIRS[200:210])
+    problem = Text2text(f"{a},{b}:2,{c}", "en-de", vocab_size=60)
+    prepare(problem, tmp_path / "data", num_workers=1)
+    (b / "train.tsv").rename(tmp_path / "aside")
+    (c / "train.tsv").rename(b / "train.tsv")
+    (tmp_path / "aside").rename(c / "train.tsv")
+    with pytest.raises(DataError, match="train: its files are fewer, or read in another order"):
         prepare(problem, tmp_path / "data")
-        assert not any(message.endswith("; all of it is compared.") for message in said.messages)  # recorded
-        return
-    with pytest.raises(DataError, match=r"train: files are in other folders\n  train: it had 220 pairs and has 160\n"):
-        prepare(problem, tmp_path / "data")
-    again = prepare(problem, tmp_path / "data", num_workers=1, again=True)
-    assert again.manifest["splits"]["train"]["pairs"] == 160
 
 
 def test_each_folder_needs_training_data(tmp_path: Path) -> None:
