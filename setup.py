@@ -60,6 +60,7 @@ setup(
         "t2t_lite": [
             "py.typed",
             *(f"{part}/*.{kind}" for part in ("demo", "insights") for kind in ("css", "html", "js")),
+            "data/*.txt",
             "importers/*.json",
         ],
         "t2t_lite.problems.toy": ["*.txt"],

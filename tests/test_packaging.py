@@ -42,9 +42,9 @@ def test_each_module_ships_once_and_nothing_else(built: Path) -> None:
         tree |= {f"t2t_lite/{path.relative_to(ROOT)}" for path in (ROOT / name).rglob("*.py")}
     pages = {
         str(path.relative_to(ROOT))
-        for part in ("demo", "importers", "insights")
+        for part in ("data", "demo", "importers", "insights")
         for path in (ROOT / "t2t_lite" / part).iterdir()
-        if path.suffix in (".css", ".html", ".js", ".json")
+        if path.suffix in (".css", ".html", ".js", ".json", ".txt")
     }
     tables = {f"t2t_lite/problems/toy/{name}.txt" for name in ("ende", "treebank")}
     assert shipped == tree | pages | tables | {"t2t_lite/py.typed"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import codecs
 import contextlib
 import gzip
 import io
@@ -19,20 +18,17 @@ from t2t_lite.errors import DataError, UsageError
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _FORMATS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
-# First bytes of packed files: the format, and the suffix by which it is read here ("": it is not).
 _FIRST_BYTES = {
-    b"\x1f\x8b": ("gzip", ".gz"),
-    b"BZh": ("bzip2", ".bz2"),
-    b"\xfd7zXZ\0": ("xz", ".xz"),
-    b"\x28\xb5\x2f\xfd": ("Zstandard", ".zst"),
-    b"PK\x03\x04": ("zip", ""),
-    b"7z\xbc\xaf\x27\x1c": ("7z", ""),
-    b"Rar!\x1a\x07": ("rar", ""),
-    b"\x1f\x9d": ("compress", ""),
+    "gzip": rb"\x1f\x8b",
+    "bzip2": rb"BZh.1AY&SY",
+    "xz": rb"\xfd7zXZ\0",
+    "Zstandard": rb"\x28\xb5\x2f\xfd",
+    "zip": rb"PK\x03\x04",
+    "7z": rb"7z\xbc\xaf\x27\x1c",
+    "rar": rb"Rar!\x1a\x07",
+    "compress": rb"\x1f\x9d",
+    "tar": rb".{257}ustar",
 }
-_BZIP2_BLOCK = b"1AY&SY"  # after BZh and a digit; a text may begin with BZh
-_TAR = slice(257, 262), b"ustar"
-_WEB_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html|head)\b", re.IGNORECASE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")  # bytes that text does not have
 _CHUNK = 1 << 14
 _ZSTD_WINDOW = 1 << 31  # bytes: the largest window that zstd itself writes (--ultra --long=31)
@@ -55,7 +51,7 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     path = Path(path)
     try:
-        with open(path, "rb") as packed, _unpacked(packed, path) as file:
+        with open(path, "rb") as packed, _open_packed(packed, path) as file:
             yield file
     except (EOFError, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from error
@@ -74,27 +70,18 @@ def _damaged(path: Path, error: Exception) -> DataError:
 
 def refuse_packed(start: bytes, name: str | os.PathLike[str]) -> None:
     """Raises DataError if a text, already unpacked if its name says so, begins as packed files do."""
-    if start[_TAR[0]] == _TAR[1]:
-        raise DataError(f"{name} is a tar archive, not a text. Unpack it (tar -xf) and give the files in it.")
-    if (found := _format(start)) is None:
-        return
-    packed = f"{name} is packed by {found[0]} (its first bytes say so)"
-    if not found[1]:
-        raise DataError(f"{packed}, which is not read here. Unpack it.")
-    if not os.path.exists(name):  # standard input, for example
-        raise DataError(f"{packed}. Unpack it first, or give a file whose name ends in {found[1]}.")
-    if split_suffix(os.fspath(name))[1]:
-        raise DataError(f"{name} is packed twice: the text in it is packed by {found[0]}, too. Unpack it once.")
-    raise DataError(f"{packed}; call it {Path(name).name}{found[1]}.")
+    if found := _find_format(start):
+        suffix = next((suffix for suffix, known in _FORMATS.items() if known == found), "")
+        advice = f", or let the name of the file end in {suffix}" if suffix else ""
+        raise DataError(f"{name} is no text but packed by {found}, as its first bytes say. Unpack it{advice}.")
 
 
-def _format(start: bytes) -> tuple[str, str] | None:
-    """Returns the format that a file's first bytes say, and its suffix."""
-    found = next((value for magic, value in _FIRST_BYTES.items() if start.startswith(magic)), None)
-    return None if found == ("bzip2", ".bz2") and start[4:10] != _BZIP2_BLOCK else found
+def _find_format(start: bytes) -> str | None:
+    """Returns the format that the first bytes of a file say."""
+    return next((name for name, magic in _FIRST_BYTES.items() if re.match(magic, start, re.DOTALL)), None)
 
 
-def _unpacked(file: io.BufferedReader, path: Path) -> IO[bytes]:
+def _open_packed(file: io.BufferedReader, path: Path) -> IO[bytes]:
     """Returns the content of an open file; `path` says how it is packed."""
     if path.suffix not in SUFFIXES:
         return file
@@ -109,27 +96,15 @@ def _unpacked(file: io.BufferedReader, path: Path) -> IO[bytes]:
 
 
 def _refuse_other_format(start: bytes, path: Path) -> None:
-    """Raises DataError if a file with the suffix of a format begins as text, a web page or another format does."""
-    name, wanted = path.name.removesuffix(path.suffix), _FORMATS[path.suffix]
-    found = _format(start)
-    if found is not None and found[1] != path.suffix:
-        advice = f"call it {name}{found[1]}" if found[1] else "unpack it"
-        raise DataError(f"{path} is packed by {found[0]} (its first bytes say so), not by {wanted}; {advice}.")
-    if _WEB_PAGE.match(start):
+    """Raises DataError if a file with the suffix of a format begins as text or another format does."""
+    found, wanted = _find_format(start), _FORMATS[path.suffix]
+    if found is None and start and not _CONTROL.search(start):
         raise DataError(
-            f"{path} is a web page, not a file packed by {wanted}: its download failed, or asked for something. Look "
-            "at it with a browser, and download the file again."
+            f"{path} is not packed by {wanted}, but plain text or a web page. Call it {path.stem}; if it was "
+            "downloaded, look at it and download it again."
         )
-    if found is None and start and _is_text(start):
-        raise DataError(f"{path} is not packed; it looks like plain text: call it {name}.")
-
-
-def _is_text(start: bytes) -> bool:
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(start)  # the last character may be cut
-    except UnicodeDecodeError:
-        return False
-    return _CONTROL.search(start) is None
+    if found not in (None, wanted):
+        raise DataError(f"{path} is packed by {found}, not by {wanted}, as its first bytes say. Unpack or rename it.")
 
 
 class _ZstdFile(io.RawIOBase):

@@ -19,12 +19,17 @@ from t2t_lite.errors import DataError
 MAX_LINE = 64_000_000  # bytes; a packed file of 1 MB may hold a line of 6 GB
 _CHUNK = 1 << 16  # bytes
 _BOM = b"\xef\xbb\xbf"
+# By their first bytes, UTF-32 before UTF-16, whose byte order mark it begins with.
+_BOMS = {
+    "UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
+    "UTF-16": (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE),
+}
 _ZEROS = 3, 0.05  # at least so many, and this share, in a first line of UTF-16: one in each ASCII letter and blank
-_UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RETURN = re.compile(rb"\r(?=[^\r\n])")  # that has text after it in its line
 _RETURNS_PER_LINE = 5  # with more of them, carriage returns are the line ends
-_WEB_PAGE = re.compile(rb"\s*<!doctype\s+html\b", re.IGNORECASE)
-_SGML = re.compile(rb"\s*<(?:\?xml\s|!doctype\s+(?:mteval|src|ref|tst)|(?:src|ref|tst)set\b|mteval\b)", re.IGNORECASE)
+_MARKUP = re.compile(
+    rb"\s*<(?:\?xml\s|!doctype\s+(?:html|mteval|src|ref|tst)|(?:src|ref|tst)set\b|mteval\b)", re.IGNORECASE
+)
 
 
 def read_lines(path: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[str]:
@@ -143,42 +148,35 @@ def _read_segments(
 def _refuse_start(start: bytes, name: str | os.PathLike[str], sgml: bool) -> None:
     """Raises DataError if the first line shows that a file is no text of lines in UTF-8."""
     refuse_packed(start, name)
-    _refuse_utf16(start, name)
-    if not sgml and _WEB_PAGE.match(start.removeprefix(_BOM)):
+    if encoding := _find_encoding(start):
         raise DataError(
-            f"{name} is a web page, not plain text. If it was downloaded, look at it and download it again."
+            f"{name} is {encoding} by its first bytes; text must be UTF-8. Convert it: "
+            f"iconv -f {encoding} -t UTF-8 OLD > NEW."
         )
-    if not sgml and _SGML.match(start.removeprefix(_BOM)):
+    if not sgml and _MARKUP.match(start.removeprefix(_BOM)):
         raise DataError(
-            f"{name} is not plain text but SGML or XML. Write the text between <seg ...> and </seg> to a file, one "
-            "segment per line; t2t-lite-eval reads WMT's SGML with --sgm."
+            f"{name} is not plain text but a web page, SGML or XML. Write its text to a file, one segment per line; "
+            "t2t-lite-eval reads WMT's SGML with --sgm."
         )
+
+
+def _find_encoding(start: bytes) -> str | None:
+    """Returns UTF-32 or UTF-16 if a first line is so encoded, with a byte order mark or without."""
+    for name, marks in _BOMS.items():
+        if start.startswith(marks):
+            return name
+    even, odd = start[::2].count(0), start[1::2].count(0)
+    if max(even, odd) >= max(_ZEROS[0], _ZEROS[1] * len(start)) and min(even, odd) == 0:
+        return "UTF-16LE" if odd else "UTF-16BE"
+    return None
 
 
 def _refuse_returns(count: int, returns: int, name: str | os.PathLike[str]) -> None:
     """Raises DataError if a file of `count` lines has so many carriage returns in them that these end its lines."""
     if returns > 1 and returns > _RETURNS_PER_LINE * (count - 1):
-        lines = "one line" if count == 1 else f"{count:,} lines"
         raise DataError(
-            f"{name} has {lines} and {returns:,} carriage returns in {'it' if count == 1 else 'them'}: its lines end "
-            r"in CR. Convert it: tr '\r' '\n' < OLD > NEW."
-        )
-
-
-def _refuse_utf16(start: bytes, path: str | os.PathLike[str]) -> None:
-    # UTF-32 is tested first because its byte order mark begins with that of UTF-16.
-    for name, marks in {"UTF-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "UTF-16": _UTF16_BOMS}.items():
-        if start.startswith(marks):
-            raise DataError(
-                f"{path} is {name} by its first bytes; text must be UTF-8. Convert it: "
-                f"iconv -f {name} -t UTF-8 OLD > NEW."
-            )
-    even, odd = start[::2].count(0), start[1::2].count(0)
-    if max(even, odd) >= max(_ZEROS[0], _ZEROS[1] * len(start)) and min(even, odd) == 0:
-        name = "UTF-16LE" if odd else "UTF-16BE"
-        raise DataError(
-            f"{path} is {name} by the zero bytes in its first line; text must be UTF-8. Convert it: "
-            f"iconv -f {name} -t UTF-8 OLD > NEW."
+            f"{name} has {returns:,} carriage returns (CR), but line feeds (LF) must end its lines. Convert it: "
+            r"tr '\r' '\n' < OLD > NEW."
         )
 
 

@@ -41,14 +41,14 @@ def test_lines(tmp_path: Path, name: str, data: bytes, lines: list[str]) -> None
 @pytest.mark.parametrize(
     ("data", "found"),
     [
-        (b"one\rtwo\rthree\r", "one line and 2 carriage returns in it"),
-        (b"\xef\xbb\xbfone\rtwo\r\rthree\n", "one line and 2 carriage returns in it"),
-        (b"header\n" + b"x\r" * 40, "2 lines and 39 carriage returns in them"),
+        (b"one\rtwo\rthree\r", 2),
+        (b"\xef\xbb\xbfone\rtwo\r\rthree\n", 2),
+        (b"header\n" + b"x\r" * 40, 39),
     ],
 )
-def test_lines_that_end_in_cr_alone(tmp_path: Path, suffix: str, data: bytes, found: str) -> None:
+def test_lines_that_end_in_cr_alone(tmp_path: Path, suffix: str, data: bytes, found: int) -> None:
     path = _write(tmp_path / f"a.en{suffix}", data)
-    message = rf"a\.en{suffix} has {found}: its lines end in CR\. Convert it: tr '\\r' '\\n' < OLD > NEW\."
+    message = rf"a\.en{suffix} has {found} carriage returns .* Convert it: tr '\\r' '\\n' < OLD > NEW\."
     with pytest.raises(DataError, match=message):
         list(read_lines(path))
     other = _write(tmp_path / "a.de", b"eins\nzwei\ndrei\n")
@@ -60,9 +60,7 @@ def test_lines_that_end_in_cr_alone(tmp_path: Path, suffix: str, data: bytes, fo
 @pytest.mark.commit
 def test_a_large_file_that_ends_its_lines_in_cr_alone(tmp_path: Path) -> None:
     path = _write(tmp_path / "a.en", b"x" * 1_000_000 + b"\r" + b"x\r" * 32_000_000)  # more than a line may have
-    with pytest.raises(
-        DataError, match=r"a\.en has one line and 31,\d{3},\d{3} carriage returns in it: its lines end in"
-    ):
+    with pytest.raises(DataError, match=r"a\.en has 31,\d{3},\d{3} carriage returns"):
         list(read_lines(path))
 
 
@@ -74,11 +72,11 @@ def test_sgml_is_no_text(tmp_path: Path) -> None:
         "<tstset x>\n<doc>",
     ):
         path = _write(tmp_path / "a.en", text.encode())
-        with pytest.raises(DataError, match=r"a\.en is not plain text but SGML or XML\. Write the text between <seg"):
+        with pytest.raises(DataError, match=r"a\.en is not plain text but a web page, SGML or XML\. Write its text"):
             list(read_lines(path))
         assert list(read_lines(path, sgml=True)) == text.removeprefix("\ufeff").removesuffix("\n").split("\n")
     path = _write(tmp_path / "a.en.gz", b"<!DOCTYPE html>\n<p>Log in</p>\n")
-    with pytest.raises(DataError, match=r"a\.en\.gz is a web page, not plain text"):
+    with pytest.raises(DataError, match=r"a\.en\.gz is not plain text but a web page, SGML or XML"):
         list(read_lines(path))
     text = "<b>source</b> is <html>\n<refset>\n"
     assert list(read_lines(_write(tmp_path / "a.en", text.encode()))) == text.split("\n")[:-1]
@@ -87,16 +85,6 @@ def test_sgml_is_no_text(tmp_path: Path) -> None:
 def test_a_line_of_a_megabyte(tmp_path: Path) -> None:
     long = "ä b" * 350_000
     assert list(read_lines(_write(tmp_path / "a.en", f"x\n{long}\ny\n".encode()))) == ["x", long, "y"]
-
-
-def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nothing\.en: there is no such file"):
-        list(read_lines(tmp_path / "nothing.en"))
-
-
-def test_folder_instead_of_a_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read: Is a directory"):
-        list(read_lines(tmp_path))
 
 
 def test_undecodable_byte_is_named_with_file_and_line(tmp_path: Path) -> None:
@@ -109,29 +97,13 @@ def test_undecodable_byte_is_named_with_file_and_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["Hello world\n", "Мы живём в большом доме у реки.\n"])
 def test_utf16_without_a_mark_is_named(tmp_path: Path, encoding: str, line: str) -> None:
     (tmp_path / "a").write_bytes(2 * line.encode(encoding))
-    with pytest.raises(DataError, match=f"is {encoding} by the zero bytes.*iconv -f {encoding} -t UTF-8 OLD > NEW"):
+    with pytest.raises(DataError, match=f"is {encoding} by its first bytes.*iconv -f {encoding} -t UTF-8 OLD > NEW"):
         list(read_lines(tmp_path / "a"))
 
 
 def test_a_few_zero_bytes_are_text(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a\0b\0\0c\n\0\n")
     assert list(read_lines(tmp_path / "a")) == ["a\0b\0\0c", "\0"]
-
-
-def test_character_cut_at_the_end_of_a_line(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.de, line 3: byte 0xc3 at column 2 is not UTF-8"):
-        list(read_lines(_write(tmp_path / "a.de", b"a\nb\nc\xc3\n")))
-
-
-@pytest.mark.parametrize(
-    "damage", [lambda data: data[:-20], lambda data: b"text" + data, lambda data: data[:40] + data]
-)
-def test_damaged_gzip(tmp_path: Path, damage) -> None:
-    text = "".join(f"line {i * i}\n" for i in range(500)).encode()
-    path = tmp_path / "a.en.gz"
-    path.write_bytes(damage(gzip.compress(text)))
-    with pytest.raises(DataError, match=r"a\.en\.gz is not a whole gzip file"):
-        list(read_lines(path))
 
 
 def test_pairs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -55,9 +56,8 @@ def test_what_the_columns_are_taken_for_is_said(tmp_path: Path, caplog: pytest.L
 @pytest.mark.parametrize(
     "header",
     [
-        *("German,English", "deutsch,ENGLISH", "Deutsch,English", "de_DE,en_US", "de-AT,en", "deu,eng", "DE,EN"),
-        *("German sentence,English sentence", "text_de,text_en", "German (Austria),British English", "ger,en-GB"),
-        *("target,source", "tgt,src", "sentence2,sentence1", "Target text,Source text", "id,German,x,English,y"),
+        *("deutsch,ENGLISH", "de_DE,en-GB", "deu,eng", "text_de,text_en", "German (Austria),British English"),
+        *("Target text,Source text", "id,German,x,English,y"),
     ],
 )
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
@@ -104,19 +104,26 @@ def test_words_that_are_names_of_languages_are_text(tmp_path: Path, row: str) ->
 
 
 GOOD = [("a", "b"), ("c", "d")]
+EXAMPLE = r"expected {\"translation\": {\"en\": \"...\", \"de\": \"...\"}}, "
 
 
 @pytest.mark.parametrize(
     ("name", "text", "row", "count", "what"),
     [
-        ("a.tsv", "a\tb\nc\td\te\nc\td\nx\n", 2, 2, "it has 3 columns, but the first row has 2"),
-        ("a.tsv", "x\ty\tz\na\tb\nc\td\n", 1, 1, "it has 3 columns; expected two columns, or a header"),
-        ("a.csv", 'a,b\nc,"d\nc,d\n', 2, 1, "it is not CSV (unexpected end of data)"),
+        ("a.tsv", "a\tb\nc\td\te\nc\td\nx\n", 2, 2, "columns: 3 instead of 2"),
+        ("a.tsv", "x\ty\tz\na\tb\nc\td\n", 1, 1, "columns: 3; expected two, or a header that names en and de"),
+        ("a.csv", 'a,b\nc,"d\nc,d\n', 2, 1, r"it is not CSV \(unexpected end of data\)"),
         ("a.csv", 'a,b\nc,"d\nc,"d"\nx,"y"z\n', 2, 2, "it is not CSV"),
-        ("a.csv", 'a,b\nc,"d\nc,d\nx,",y\n', 2, 2, "it has 3 lines and 3 columns, but the first row has 2"),
-        ("a.csv", "a,b\nc," + "d" * 140_000 + "\nc,d\n", 2, 1, "it has a cell of more than 131,072 characters"),
-        ("a.jsonl", '{"en": "a", "de": "b"}\nnull\n{"en": "c", "de": "d"}\n5', 2, 2, "it is null; expected"),
-        ("a.jsonl", '{"en": "a", "de": "b"}\n{"en": "x", "de": null}\n{"en": "c", "de": "d"}', 2, 1, "'en' or 'de' is"),
+        ("a.csv", 'a,b\nc,"d\nc,d\nx,",y\n', 2, 2, "columns: 3 instead of 2, in 3 lines; is a quote not closed"),
+        ("a.csv", "a,b\nc," + "d" * 140_000 + "\nc,d\n", 2, 1, "it is not CSV .field larger than field limit .131072"),
+        ("a.jsonl", '{"en": "a", "de": "b"}\nnull\n{"en": "c", "de": "d"}\n5', 2, 2, f"it is null; {EXAMPLE}"),
+        (
+            "a.jsonl",
+            '{"en": "a", "de": "b"}\n{"en": "x", "de": null}\n{"en": "c", "de": "d"}',
+            2,
+            1,
+            'it is {"en": "x"',
+        ),
         (
             "a.jsonl",
             '{"en": "x\\ud800", "de": ""}\n{"en": "a", "de": "b"}\n{"en": "c", "de": "d"}',
@@ -124,7 +131,7 @@ GOOD = [("a", "b"), ("c", "d")]
             1,
             "it has half",
         ),
-        ("a.jsonl", '{"en": "a", "de": "b"}\n{"en": "c", "de": "d"}\n{"en": "c"\n', 3, 1, "it is not JSON"),
+        ("a.jsonl", '{"en": "a", "de": "b"}\n{"en": "c", "de": "d"}\n{"en": "c"\n', 3, 1, 'it is {"en": "c"; expected'),
     ],
 )
 def test_damaged_rows_are_counted(tmp_path: Path, name: str, text: str, row: int, count: int, what: str) -> None:
@@ -132,41 +139,34 @@ def test_damaged_rows_are_counted(tmp_path: Path, name: str, text: str, row: int
     said: list[tuple[str, int]] = []
     assert list(read_table(tmp_path / name, ("en", "de"), lambda *found: said.append(found))) == GOOD
     [(sentence, number)] = said
-    rows = "1 damaged row left out, it is" if count == 1 else f"{count} damaged rows left out, the first is"
     assert number == count
-    assert sentence.startswith(f"{tmp_path / name}: {rows} row {row}: {what}")
-    with pytest.raises(DataError) as error:
+    assert re.search(rf"{name}: {count} damaged of {count + 2} rows left out, the first is row {row}: {what}", sentence)
+    total = rf"Damaged: {count} of {count + 2} rows\. Correct them, or leave them out: --clean\."
+    with pytest.raises(DataError, match=rf"{name}, row {row}: {what}(.|\n)* {total}"):
         _read(tmp_path / name, text)
-    assert str(error.value).startswith(f"{tmp_path / name}, row {row}: {what}")
-    assert (f"{count - 1} more of {count + 2} rows is damaged: row" in str(error.value)) == (count > 1)
-    assert "leave damaged rows out: --clean" in str(error.value)
 
 
-def test_what_to_do_about_damaged_rows(tmp_path: Path) -> None:
-    (tmp_path / "a.tsv").write_text("a\tb\n" * 50 + "a\tb\tc\n" * 7)
-    with pytest.raises(
-        DataError, match=r"row 51: .* 6 more of 57 rows are damaged: row 52, 53, 54, \.\.\.\. Correct them, "
-    ) as e:
-        list(read_table(tmp_path / "a.tsv", ("en", "de")))
-    assert str(e.value).endswith(r"or leave damaged rows out: --clean, or awk -F'\t' 'NF==2' OLD > NEW.")
-    (tmp_path / "a.tsv").write_text("a\tb\tc\n" * 7)  # nothing is left
-    with pytest.raises(DataError, match=r"row 1: it has 3 columns; expected two columns, .* 6 more of 7 rows"):
-        list(read_table(tmp_path / "a.tsv", ("en", "de"), lambda *found: None))
-
-
-@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
 @pytest.mark.parametrize(
-    ("text", "what", "values"),
+    ("name", "text", "message"),
     [
-        ('[\n{"en": "a"}\n]\n', "a JSON array", r"\.\[\]"),
-        ('[{"en": "a", "de": "b"}, {"en": "a", "de": "b"}]', "a JSON array", r"\.\[\]"),
-        ('{\n "en": "a",\n "de": "b"\n}\n', "one JSON object over several lines", r"\."),
-        ('{"data": [\n{"en": "a", "de": "b"}\n]}', "one JSON object over several lines", r"\.data\[\]"),
+        ("a.tsv", "a\tb\tc\n" * 7, r"row 1: columns: 3; expected two, .* Damaged: 7 of 7 rows\. Correct them\.$"),
+        ("a.csv", "a;b\n", r"row 1: columns: 1; expected two"),
+        ("a.jsonl", '{"translation": {"en": "a"}}\n' + "{" * 100_000, r"row 1: it is .*; expected .* 2 of 2 rows"),
+        (
+            "a.json",
+            '[\n{"en": "a"}\n]\n',
+            r"a\.json does not have an object in each line\. Convert it: jq -c '\.\[\]' OLD",
+        ),
+        ("a.jsonl", '{\n "en": "a",\n "de": "b"\n}\n', "does not have an object in each line"),
+        ("a.tsv", "\n \n", r"a\.tsv holds no rows"),
+        ("a.jsonl", "", r"a\.jsonl holds no rows"),
     ],
 )
-def test_json_that_is_not_an_object_a_line(tmp_path: Path, name: str, text: str, what: str, values: str) -> None:
-    with pytest.raises(DataError, match=rf"{name} is {what}; expected an object .* jq -c '{values}' OLD > NEW\."):
-        _read(tmp_path / name, text)
+def test_tables_without_a_good_row(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / name).write_text(text)
+    for leave_out in (None, lambda *found: None):
+        with pytest.raises(DataError, match=message):
+            list(read_table(tmp_path / name, ("en", "de"), leave_out))
 
 
 @pytest.mark.parametrize(
@@ -187,42 +187,3 @@ def test_json_that_is_not_an_object_a_line(tmp_path: Path, name: str, text: str,
 def test_tables_without_targets(tmp_path: Path, name: str, text: str, there: bool) -> None:
     (tmp_path / name).write_text(text)
     assert has_targets(tmp_path / name, ("en", "de")) is there
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("a.tsv", "a\tb\nc\td\te\n", r"a\.tsv, row 2: it has 3 columns, but the first row has 2"),
-        ("a.tsv", "en\tde\na b\n", r"row 2: it has 1 column, but the first row has 2"),
-        (
-            "a.tsv",
-            "a\tb\tc\n",
-            r"row 1: it has 3 columns; expected two columns, or a header that names en and de, or so",
-        ),
-        ("a.csv", "a;b\n", r"row 1: it has 1 column; expected two columns"),
-        ("a.csv", 'a,b\nc,"d\ne,f\n', r"a\.csv, row 2: it is not CSV \(.*\); expected cells with commas between"),
-        ("a.csv", 'a,b\nc,"d"e\n', r"row 2: it is not CSV"),
-        (
-            "a.csv",
-            "a,b\nc," + "d" * 140_000,
-            r"row 2: .* more than 131,072 characters.* give the data as \.jsonl, which",
-        ),
-        (
-            "a.jsonl",
-            '{"en": "a", "de": "b"}\n{"en": "a"\n',
-            r"row 2: it is not JSON \(.*; expected {\"translation\": {",
-        ),
-        ("a.jsonl", "[" * 100_000, r"row 1: it is not JSON"),
-        ("a.jsonl", '{"anglais": "a", "de": "b"}', r"row 1: its keys are 'anglais', 'de'; expected .*{\"en\": \"...\""),
-        ("a.jsonl", '{"translation": {"en": "a"}}', r"row 1: its keys are 'en'; expected"),
-        ("a.jsonl", '{"en": null, "de": "b"}', r"row 1: 'en' or 'de' is not a text"),
-        ("a.jsonl", '["a", "b"]', r'row 1: it is \["a", "b"\]; expected'),
-        ("a.jsonl", '{"en": "a\\ud800", "de": "b"}', r"row 1: it has half a character \(\\ud800\)"),
-        ("a.tsv", "\n \n", r"a\.tsv holds no rows"),
-        ("a.csv", "en,de\n", r"a\.csv holds no rows"),
-        ("a.jsonl", "", r"a\.jsonl holds no rows"),
-    ],
-)
-def test_a_damaged_row_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        _read(tmp_path / name, text)

@@ -217,8 +217,8 @@ def test_clean_leaves_damaged_rows_out_and_counts_them(tmp_path: Path, caplog: p
         assert problem.left_out[split] == {"damaged rows": count}
     said = [message for message in caplog.messages if "left out" in message]
     assert len(said) == 2
-    assert "train.tsv: 2 damaged rows left out, the first is row 2: it has 3 columns" in said[1]
-    with pytest.raises(DataError, match=r"row 2: .* 1 more of 4 rows is damaged: row 4\."):
+    assert "train.tsv: 2 damaged of 4 rows left out, the first is row 2: columns: 3" in said[1]
+    with pytest.raises(DataError, match=r"row 2: .* Damaged: 2 of 4 rows\."):
         list(Text2text(str(tmp_path), "en-de").samples("train"))
 
 

@@ -218,7 +218,7 @@ def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "no tab here\n")
     damaged = commands.run("t2t_lite.cli.datagen", *flags, "--dev_lines=30", "--prepare_again")
     assert damaged.returncode == 1
-    assert b"train.tsv, row 302: it has 1 column, but the first row has 2." in damaged.stderr
+    assert b"train.tsv, row 302: columns: 1 instead of 2." in damaged.stderr
     assert b"Traceback" not in damaged.stderr
 
 
