@@ -11,7 +11,7 @@ Pair = tuple[str, str]  # words, symbols; each separated by spaces
 _SHARES = (0.6, 0.3)  # of the words that are exchanged, alternating from copy to copy
 
 
-def phrases(pair: Pair) -> Iterator[Pair]:
+def split_phrases(pair: Pair) -> Iterator[Pair]:
     """Yields each phrase in a pair that has several words, and the pair itself last."""
     words, symbols = (text.split(" ") for text in pair)
     opened: list[tuple[int, int]] = []  # (first symbol, first word) of the phrases that are open
@@ -27,7 +27,7 @@ def phrases(pair: Pair) -> Iterator[Pair]:
                 yield " ".join(words[word_at:position]), " ".join(symbols[symbol_at:number])
 
 
-def exchanged(pairs: Iterable[Pair], copies: int) -> Iterator[Pair]:
+def exchange_words(pairs: Iterable[Pair], copies: int) -> Iterator[Pair]:
     """Yields all pairs, and then copies in which words are replaced by others of the same part of speech.
 
     Words are drawn in proportion to their frequency. Holds all pairs in memory.

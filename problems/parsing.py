@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.corpus_files import SPLIT_NAMES, near_miss
+from t2t_lite.data.corpus_files import SPLIT_NAMES
 from t2t_lite.data.sources import each_once, list_names, read_lines
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.bracketing import Bracketing
@@ -213,8 +213,8 @@ class Treebank(FolderProblem):
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         pairs = super().samples(split)
         if split == "train":
-            pairs = augment.exchanged(pairs, self.exchanges) if self.exchanges else pairs
-            pairs = itertools.chain.from_iterable(map(augment.phrases, pairs)) if self.phrases else pairs
+            pairs = augment.exchange_words(pairs, self.exchanges) if self.exchanges else pairs
+            pairs = itertools.chain.from_iterable(map(augment.split_phrases, pairs)) if self.phrases else pairs
         return pairs
 
     def source_files(self, split: str) -> list[Path]:
@@ -250,13 +250,12 @@ class Treebank(FolderProblem):
         return found[0] if found else None
 
     def _missing(self, split: str) -> DataError:
-        files = [path.name for path in Path(self.source_dir).iterdir()]
-        near, found = near_miss(files, f"{split}.trees"), list_names(files)
+        found = list_names(path.name for path in Path(self.source_dir).iterdir())
         names = SPLIT_NAMES[split][1:]
         others = f" ({', '.join(names)} in place of {split}, too)" if names else ""
         return DataError(
             f"{self.source_dir} has no {split} trees. Looked for a file called {split}.trees, {split}.mrg, {split}.txt "
-            f"or the like{others}, plain or compressed; found {found}.{near}"
+            f"or the like{others}, plain or compressed; found {found}."
         )
 
 

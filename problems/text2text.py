@@ -9,9 +9,9 @@ from typing import Any
 
 from t2t_lite.data.cleaning import fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
-from t2t_lite.data.corpus_files import OnDamaged, Part, find_files, missing, read_part
+from t2t_lite.data.corpus_files import OnDamaged, Part, describe_missing, find_files, read_part
 from t2t_lite.data.held_out import HeldOut
-from t2t_lite.data.keep_whole import read_keep_whole
+from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.problem import (
@@ -24,6 +24,7 @@ from t2t_lite.problem import (
     read_clean,
 )
 from t2t_lite.registry import register_problem
+from t2t_lite.text.vocabulary_training import can_be_whole
 
 _log = logging.getLogger("t2t_lite")
 
@@ -87,7 +88,7 @@ class Text2text(Problem):
         self._languages = parse_languages(languages, self._corpora[0].folder)
         self.source_language, self.target_language = self._languages
         check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
-        self.keep_whole = read_keep_whole(keep_whole)
+        self.keep_whole = _read_keep_whole(keep_whole)
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self.left_out: dict[str, dict[str, int]] = {}
@@ -130,7 +131,7 @@ class Text2text(Problem):
             self._train_parts(corpus)
         dev, test = (self._first_with(split) for split in ("dev", "test"))
         if self.dev_lines is None and dev is None:
-            raise missing(self._corpora[0].folder, "dev", self._languages)
+            raise describe_missing(self._corpora[0].folder, "dev", self._languages)
         if self.dev_lines is not None and dev is not None:
             names = ", ".join(path.name for part in self._parts("dev") for path in part)
             raise DataError(  # about the files, as they may have come after a training, which goes on
@@ -218,14 +219,14 @@ class Text2text(Problem):
     def _train_parts(self, corpus: Corpus) -> list[Part]:
         parts = find_files(corpus.folder, "train", self._languages, self._say)
         if not parts:
-            raise missing(corpus.folder, "train", self._languages)
+            raise describe_missing(corpus.folder, "train", self._languages)
         return parts
 
     def _parts(self, split: str) -> list[Part]:
         """The files of dev or test."""
         corpus = self._first_with(split)
         if corpus is None:
-            raise missing(self._corpora[0].folder, split, self._languages)
+            raise describe_missing(self._corpora[0].folder, split, self._languages)
         return find_files(corpus.folder, split, self._languages)
 
     def _first_with(self, split: str) -> Corpus | None:
@@ -236,3 +237,20 @@ class Text2text(Problem):
         if message not in self._said:
             self._said.add(message)
             _log.info("%s", message)
+
+
+def _read_keep_whole(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Returns the texts of --keep_whole, each once: of a file with one on each line, or of a list, also with commas."""
+    texts = given or ()
+    if isinstance(texts, str):
+        path = Path(texts).expanduser()
+        texts = list(read_lines(path)) if path.is_file() else texts.split(",")
+    found = tuple(dict.fromkeys(text for text in texts if text.strip()))
+    for text in found:
+        if not can_be_whole(text):
+            raise UsageError(
+                f"--keep_whole: {text!r} cannot be a piece of a vocabulary: it has white space in it, a mark of "
+                "SentencePiece's own, or is the name of one of its special pieces. Give a file with one text on each "
+                "line, or a list such as %s,<b>,&amp;"
+            )
+    return found

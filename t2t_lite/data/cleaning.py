@@ -44,14 +44,7 @@ def fault(
     languages: tuple[str, str],
     reasons: Sequence[str] = CLEANING_REASONS,
 ) -> str | None:
-    """Returns the reason to leave out a pair that can be seen from the pair alone; None: it is kept.
-
-    Args:
-        pair: (source, target), both with text.
-        max_words, max_ratio: see above.
-        languages: codes of source and target.
-        reasons: those that count.
-    """
+    """Returns the first of `reasons` to leave out a pair that can be seen from the pair alone; None: it is kept."""
     source, target = pair
     if "control" in reasons and (_CONTROL.search(source) or _CONTROL.search(target)):
         return "control"
@@ -62,13 +55,9 @@ def fault(
         return "length"
     if "ratio" in reasons and more > max_ratio * fewer:
         return "ratio"
-    same = "copy" in reasons and source.strip() == target.strip() and not one_language(*languages)
-    return "copy" if same else None
-
-
-def one_language(source: str, target: str) -> bool:
-    """Whether two codes are of one language, such as pt and pt_BR, in which many sentences are the same."""
-    return base_language(source) == base_language(target)
+    # In two varieties of one language, such as pt and pt_BR, many sentences are the same.
+    copy = source.strip() == target.strip() and base_language(languages[0]) != base_language(languages[1])
+    return "copy" if "copy" in reasons and copy else None
 
 
 class Cleaner:
@@ -80,9 +69,7 @@ class Cleaner:
     Args:
         pairs: the pairs to clean.
         file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
-        max_words, max_ratio: see above.
-        languages: codes of source and target.
-        reasons: those that count.
+        max_words, max_ratio, languages, reasons: as of `fault`.
 
     Attributes:
         pairs: number of pairs judged.

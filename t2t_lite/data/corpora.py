@@ -60,10 +60,7 @@ def _parse_corpus(part: str, text: str) -> Corpus:
     if not folder.strip():
         raise UsageError(f"--source_dir={text} lacks the name of a folder; several are given as A,B or A,B:2.")
     if weight is not None and not re.fullmatch(r"0*[1-9]\d{0,5}", weight):
-        raise UsageError(
-            f"--source_dir={text}: the weight {weight} of {folder} is not a whole number above 0. It is the number of "
-            "times each pair of that folder is taken; for a ratio of 1 to 1.5 give 2 and 3."
-        )
+        raise UsageError(f"--source_dir={text}: the weight {weight} of {folder} is not a whole number above 0.")
     return Corpus(_absolute(folder), int(weight or 1))
 
 
@@ -95,14 +92,10 @@ def parse_languages(text: str, folder: str) -> Languages:
     if len(ways) > 1:
         ways = [way for way in ways if not _SUBTAG.fullmatch(way[1])] or ways
     if len(ways) > 1:
-        fitting = [way for way in ways if all(has_language(folder, language) for language in way)]
-        if len(fitting) != 1:
-            readings = " or ".join(f"{source}:{target}" for source, target in fitting or ways)
-            raise UsageError(
-                f"--languages={text} is not two language codes only: it can be read as {readings}, and the names of "
-                f"the files in {folder} do not say which is meant. Give one of these."
-            )
-        ways = fitting
+        ways = [way for way in ways if all(has_language(folder, language) for language in way)] or ways
+    if len(ways) > 1:
+        readings = " or ".join(f"{source}:{target}" for source, target in ways)
+        raise UsageError(f"--languages={text} can be read as {readings}. Give one of these.")
     return ways[0]
 
 

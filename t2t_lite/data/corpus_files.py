@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data import compressed, tables
 from t2t_lite.data.sources import list_names, read_lines, read_pairs
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError
 
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "val", "valid", "validation"), "test": ("test",)}
 # Words of a corpus' name that say dev or test data; ELRC-Regional_development and latest do not.
 _EVALUATION = re.compile(r"(?i:(?:news(?:discuss)?)?(?:dev|test|valid|devel|devset|testset|devtest|validation))")
 _WORD_END = re.compile(r"[\W\d_]+|(?<=[a-z])(?=[A-Z])")
-_COMPRESSED = ", ".join(compressed.SUFFIXES)
 
 Languages = tuple[str, str]
 OnDamaged = tables.OnDamaged
@@ -38,33 +36,26 @@ def find_files(
 
     Raises:
         DataError: no such folder, one side only of train or dev, or several files that could be meant.
-        UsageError: no such split.
     """
-    if split not in SPLIT_NAMES:
-        raise UsageError(f"There is no split {split!r}; there are {', '.join(SPLIT_NAMES)}.")
     if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your text files.")
     name = rf"(?:{'|'.join(SPLIT_NAMES[split])})(?:[_.].*)?"
-    stems = _stems(folder, name, languages)
+    stems = _find_stems(folder, name, languages)
     whole = {stem: parts for stem, files in stems.items() if (parts := _parts(files, languages))}
     if whole:
         # Plain names, such as train.en, take precedence over longer ones, such as train.clean.en.
         chosen = {stem: parts for stem, parts in whole.items() if stem in SPLIT_NAMES[split]} or whole
-        found = [part for parts in chosen.values() for part in parts]
-        advice = (
-            ""
-            if chosen.keys() & {*SPLIT_NAMES[split]}  # a further pair with a plain name would also be one of several
-            else f", or call the pair that you mean {split}.{languages[0]} and {split}.{languages[1]}"
-        )
-        return _with_targets(_only(found, folder, split, advice), folder, split, languages, say)
+        found = _only([part for parts in chosen.values() for part in parts], folder, split)
+        return _with_targets(found, folder, split, languages, say)
     if stems and split == "test":
         there, other = _sides(stems, languages)
-        say(_no_test_set(folder, there, other, decodes=other.endswith(languages[1])))
+        say(_describe_half(folder, there, other))
         return []
     if stems:
         raise _one_side_only(folder, stems, languages)
     opus = _opus_files(folder, languages, say) if split == "train" else []
-    if opus or not (part := _json_file(folder, split, _stems(folder, name, languages, (tables.JSON,)), languages)):
+    json_files = _find_stems(folder, name, languages, (tables.JSON,))
+    if opus or not (part := _json_file(folder, split, json_files, languages)):
         return opus
     return _with_targets(part, folder, split, languages, say)
 
@@ -75,12 +66,12 @@ def _with_targets(part: Part, folder: str, split: str, languages: Languages, say
         return [part]
     if tables.has_targets(part[0], languages) if len(part) == 1 else any(map(str.strip, read_lines(part[1]))):
         return [part]
-    say(_no_test_set(folder, part[0].name, "targets", decodes=len(part) > 1))
+    say(_describe_half(folder, part[0].name, "targets"))
     return []
 
 
-def _no_test_set(folder: str, there: str, missing: str, decodes: bool) -> str:
-    advice = f"t2t-lite-decoder --input={Path(folder, there)} translates it" if decodes else "the training needs none"
+def _describe_half(folder: str, there: str, missing: str) -> str:
+    advice = f"t2t-lite-decoder --input={Path(folder, there)} translates a file of lines"
     return f"{folder}: {there} has no {missing}, so there is no test set; {advice}."
 
 
@@ -101,30 +92,20 @@ def has_language(folder: str, language: str) -> bool:
         return False
 
 
-def missing(folder: str, split: str, languages: Languages) -> DataError:
+def describe_missing(folder: str, split: str, languages: Languages) -> DataError:
     """The error about a folder without files of a split; it says what would work."""
-    wanted = " or ".join(" and ".join(f"{name}.{language}" for language in languages) for name in SPLIT_NAMES[split])
-    opus = (
-        f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{languages[0]})" if split == "train" else ""
-    )
+    names, (source, target) = SPLIT_NAMES[split], languages
+    wanted = " or ".join(f"{name}.{source} and {name}.{target}" for name in names)
+    opus = f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{source})" if split == "train" else ""
     held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
-    names = [path.name for path in Path(folder).iterdir() if path.is_file()]
-    near, found = near_miss(names, f"{split}.{languages[0]}"), list_names(names)
+    found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
     return DataError(
-        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {SPLIT_NAMES[split][0]}.tsv, .csv, "
-        f".jsonl or .json{opus}, plain or compressed ({_COMPRESSED}); found {found}.{near}{held_out}"
+        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {names[0]}.tsv, .csv, .jsonl or "
+        f".json{opus}, plain or compressed ({', '.join(compressed.SUFFIXES)}); found {found}.{held_out}"
     )
 
 
-def near_miss(names: Iterable[str], wanted: str) -> str:
-    """Returns " Is NAME meant? Call it WANTED." for the name nearest to the wanted one; "" where none is near."""
-    known = {name for several in SPLIT_NAMES.values() for name in several}
-    others = {name.lower(): name for name in names if re.split(r"[._-]", name)[0] not in known}
-    near = difflib.get_close_matches(wanted, others, n=1, cutoff=0.8)
-    return f" Is {others[near[0]]} meant? Call it {wanted}." if near else ""
-
-
-def _stems(
+def _find_stems(
     folder: str, stem: str, languages: Languages, suffixes: Sequence[str] = tables.SUFFIXES
 ) -> dict[str, dict[str, list[Path]]]:
     """Returns the files by stem (the name before the language or .tsv), then by language or .tsv."""
@@ -145,13 +126,11 @@ def _parts(files: dict[str, list[Path]], languages: Languages) -> list[Part]:
     return whole + [(source, target) for source in sources for target in targets]
 
 
-def _only(parts: list[Part], folder: str, split: str, advice: str = "") -> Part:
+def _only(parts: list[Part], folder: str, split: str) -> Part:
     if len(parts) == 1:
         return parts[0]
     names = ", ".join(sorted({path.name for part in parts for path in part}))
-    raise DataError(
-        f"{folder}: several files could be the {split} data: {names}. Keep one pair (or one table) there{advice}."
-    )
+    raise DataError(f"{folder}: several files could be the {split} data: {names}. Keep one pair (or one table) there.")
 
 
 def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
@@ -160,7 +139,7 @@ def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -
     Names that begin with a dot, such as macOS' ._Europarl.de-en.de, hold no text.
     """
     one, other = map(re.escape, languages)
-    stems = _stems(folder, rf"[^.].*\.(?:{one}-{other}|{other}-{one})", languages)
+    stems = _find_stems(folder, rf"[^.].*\.(?:{one}-{other}|{other}-{one})", languages)
     held_back = [stem for stem in stems if any(map(_EVALUATION.fullmatch, _WORD_END.split(stem)))]
     stems = {stem: files for stem, files in stems.items() if stem not in held_back}
     if stems:

@@ -26,11 +26,10 @@ CHUNK_PAIRS = 2000
 CHUNK_CHARS = 1_000_000
 # Fewer chunks than this are encoded without starting processes, which takes longer than encoding them.
 _FEW_CHUNKS = 8
-_KILLED = "A process that encodes text was killed, perhaps for want of memory. Try fewer: --num_workers=1."
-_NEVER_STARTED = (
-    "A process that encodes text ended before it had encoded anything. A script of your own must call t2t_lite.train "
-    'under `if __name__ == "__main__":`, because each such process imports the script again. Otherwise memory may be '
-    "short. With num_workers=1 (--num_workers=1) no process is started."
+_KILLED = (
+    "A process that encodes text was killed, perhaps for want of memory. A script of your own must call t2t_lite.train "
+    'under `if __name__ == "__main__":`, because each such process imports the script again. With num_workers=1 '
+    "(--num_workers=1) no process is started."
 )
 
 
@@ -95,35 +94,27 @@ def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
 def _encode_in_processes(
     chunks: Iterator[list[Pair]], vocabularies: tuple[AnyVocabulary, AnyVocabulary], num_workers: int
 ) -> Iterator[tuple[Side, Side]]:
+    shared = vocabularies[0] is vocabularies[1]
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         # A fork of a process in which TensorFlow runs threads may hang.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=_files(vocabularies),
+        initargs=tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2]),
     )
     pending: collections.deque[concurrent.futures.Future[tuple[Side, Side]]] = collections.deque()
-    done = 0
     try:
         for chunk in chunks:
             pending.append(pool.submit(_encode_in_worker, chunk))
             # Taking results in turn keeps the order; a short queue keeps the memory bounded.
             if len(pending) > 2 * num_workers:
                 yield pending.popleft().result()
-                done += 1
         while pending:
             yield pending.popleft().result()
-            done += 1
     except BrokenProcessPool as error:
-        raise DataError(_KILLED if done else _NEVER_STARTED) from error
+        raise DataError(_KILLED) from error
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _files(vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> tuple[tuple[str, bytes], ...]:
-    """Returns kind and bytes of each vocabulary, once if shared."""
-    shared = vocabularies[0] is vocabularies[1]
-    return tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2])
 
 
 _worker_vocabularies: tuple[AnyVocabulary, AnyVocabulary]  # set in worker processes only

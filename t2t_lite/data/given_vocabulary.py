@@ -26,9 +26,6 @@ _log = logging.getLogger("t2t_lite")
 def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
     """Reads the vocabularies of a run, or a single file, which both sides then share.
 
-    The suffix of a file says its kind (`data.vocabulary_files.kind`); with any other suffix it is a SentencePiece
-    model.
-
     Args:
         say: whether to log that the ids of pieces change.
 

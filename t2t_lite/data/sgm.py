@@ -55,8 +55,7 @@ def parse(lines: Sequence[str], path: str | os.PathLike[str]) -> Segments:
             segment, start = _name(path, tag, "id"), tag.end()
         elif document is not None and segment is not None:
             if (document, segment) in segments:
-                one = "Of several references or systems in one file keep one."
-                raise _error(path, tag, f"{where} is there for the second time. {one}")
+                raise _error(path, tag, f"{where} is there twice. Of several references or systems keep one.")
             segments[document, segment] = _text(text[start : tag.start()])
             segment = None
     if segment is not None:

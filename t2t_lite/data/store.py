@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -54,9 +54,8 @@ class Tokens:
         return len(self.offsets) - 1
 
     def __getitem__(self, index: int) -> np.ndarray:
-        if not -len(self) <= index < len(self):
+        if not 0 <= index < len(self):
             raise IndexError(f"Sequence {index} of {len(self)}.")
-        index %= len(self)
         return self.data[self.offsets[index] : self.offsets[index + 1]]
 
     @functools.cached_property
@@ -101,9 +100,7 @@ class Store:
     def target_vocabulary(self) -> AnyVocabulary:
         """The same object as `source_vocabulary` where the two sides share one."""
         names = self.manifest["vocabularies"]
-        if names["source"] == names["target"]:
-            return self.source_vocabulary
-        return self._vocabulary("target")
+        return self.source_vocabulary if names["source"] == names["target"] else self._vocabulary("target")
 
     @property
     def checksum(self) -> str:
@@ -149,8 +146,7 @@ class Store:
 
     def in_train(self, name: str) -> dict[str, int] | None:
         """How many pairs and sources of dev or test are also in train (overlap.py); None for train itself."""
-        found: dict[str, int] | None = self._facts(name).get("in_train")
-        return found
+        return cast(dict[str, int] | None, self._facts(name).get("in_train"))
 
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
@@ -181,8 +177,7 @@ class Store:
                 "t2t-lite-decoder --input=FILE --output=OUT, and scored by t2t-lite-eval --hypotheses=OUT "
                 "--references=FILE."
             )
-        facts: dict[str, Any] = self.manifest["splits"][name]
-        return facts
+        return cast(dict[str, Any], self.manifest["splits"][name])
 
     def _tokens(self, name: str, side: str, facts: dict[str, Any]) -> Tokens:
         dtype = np.dtype(facts[side]["dtype"])
@@ -233,31 +228,20 @@ def open_store(folder: str | os.PathLike[str]) -> Store:
 
 
 def _check_form(manifest: dict[str, Any]) -> None:
-    """Raises ValueError, KeyError, TypeError or AttributeError unless a manifest has everything that is read from it.
-
-    This includes that no file lies outside of the folder, and that the files of ids have the sizes that follow from
-    their counts.
-    """
-    files, splits = manifest["files"], manifest["splits"]
-    sizes = {name: facts["bytes"] for name, facts in files.items()}
-    fits = all(os.path.basename(name) == name != "" for name in files)
-    fits &= all(type(size) is int for size in sizes.values())
-    fits &= all(isinstance(facts["sha256"], str) for facts in files.values())
-    fits &= all(manifest["vocabularies"][side] in sizes for side in SIDES)
-    fits &= isinstance(manifest["settings"].get("options", {}), dict)
-    for name, facts in splits.items():
-        fits &= type(facts["pairs"]) is type(facts["dropped"]) is int and type(facts["text"]) is bool
-        fits &= facts["pairs"] > 0 and type(facts.get("overlapping", 0)) is int
-        fits &= facts.get("in_train", {}).keys() in (set(), {"pairs", "sources"})
-        for counts in ("cleaned", "left_out", "in_train"):
-            fits &= all(type(count) is int for count in facts.get(counts, {}).values())
+    """Raises ValueError, KeyError, TypeError or AttributeError unless the entries of a manifest fit each other."""
+    sizes = {name: facts["bytes"] for name, facts in manifest["files"].items()}
+    if any(os.path.basename(name) != name or not facts["sha256"] for name, facts in manifest["files"].items()):
+        raise ValueError("it names a file outside of the folder, or one without a checksum")
+    wanted = {manifest["vocabularies"][side]: None for side in SIDES}
+    for name, facts in manifest["splits"].items():
         for side in SIDES:
             width = {"<u2": 2, "<u4": 4}[facts[side]["dtype"]]
-            fits &= sizes[f"{name}.{side}.ids"] == facts[side]["ids"] * width
-            fits &= sizes[f"{name}.{side}.offsets"] == (facts["pairs"] + 1) * 8
-            fits &= not facts["text"] or f"{name}.{side}.txt" in sizes
-    if not fits:
-        raise ValueError("another form")
+            wanted[f"{name}.{side}.ids"] = facts[side]["ids"] * width
+            wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
+            if facts["text"]:
+                wanted[f"{name}.{side}.txt"] = None
+    if any(size not in (None, sizes[name]) for name, size in wanted.items()):
+        raise ValueError("its counts do not fit the sizes of its files")
 
 
 def _remedy(folder: Path) -> str:

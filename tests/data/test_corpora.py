@@ -45,8 +45,7 @@ def test_a_folder_of_any_name_is_read_again_when_it_is_gone(tmp_path: Path, name
     ("text", "message"),
     [
         ("a,b:0", "the weight 0 of b is not a whole number above 0"),
-        ("a:1.5,b", "the weight 1.5 of a is not a whole number above 0.* for a ratio of 1 to 1.5 give 2 and 3"),
-        ("a,b:-1", "the weight -1 of b is not"),
+        ("a:1.5,b", "the weight 1.5 of a is not a whole number above 0"),
         (",/b", "--source_dir=,/b lacks the name of a folder"),
         ("a,,b", "--source_dir=a,,b lacks the name of a folder"),
         ("a,./a", "names /.*/a twice; /.*/a:2 takes each"),
@@ -76,17 +75,17 @@ def test_languages_that_need_no_files(text: str, languages: tuple[str, str], for
 
 
 def test_files_decide_what_languages_mean(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"it can be read as en:pt-br or en-pt:br, and .* Give one of these"):
+    with pytest.raises(UsageError, match=r"can be read as en:pt-br or en-pt:br\. Give one of these"):
         parse_languages("en-pt-br", str(tmp_path))
     (tmp_path / "train.tsv").write_text("a\tb\n")  # this file fits either reading
-    with pytest.raises(UsageError, match="it can be read as en:pt-br or en-pt:br"):
+    with pytest.raises(UsageError, match="can be read as en:pt-br or en-pt:br"):
         parse_languages("en-pt-br", str(tmp_path))
     for name in ("train.en", "train.pt-br.txt.gz"):
         (tmp_path / name).write_text("x\n")
     assert parse_languages("en-pt-br", str(tmp_path)) == ("en", "pt-br")
     for name in ("train.en-pt", "train.br"):
         (tmp_path / name).write_text("x\n")
-    with pytest.raises(UsageError, match="it can be read as en:pt-br or en-pt:br"):
+    with pytest.raises(UsageError, match="can be read as en:pt-br or en-pt:br"):
         parse_languages("en-pt-br", str(tmp_path))
 
 

@@ -77,7 +77,7 @@ def test_the_text_of_a_segment(raw: str, text: str) -> None:
         ('<doc docid="d"><seg id="1">a', "ref.sgm: segment 1 of document d has no </seg>; the file is not whole."),
         (
             '<doc docid="d" sysid="A"><seg id="1">a</seg></doc>\n<doc docid="d" sysid="B"><seg id="1">b</seg></doc>',
-            "ref.sgm, line 2: segment 1 of document d is there for the second time. Of several references or systems",
+            "ref.sgm, line 2: segment 1 of document d is there twice. Of several references or systems",
         ),
     ],
 )

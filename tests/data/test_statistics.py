@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.data.pipeline import assemble, make_plan
-from t2t_lite.data.statistics import PlanStatistics
+from t2t_lite.data.plan import PlanStatistics
 from t2t_lite.data.store import Tokens, TokenSplit
 from t2t_lite.groups import BatchGroup
 
