@@ -91,10 +91,6 @@ def test_of_exact_doubles_the_first_stays() -> None:
     assert counts == {"duplicate": 3}
 
 
-def test_doubles_of_what_is_left_out_for_another_reason_are_counted_there() -> None:
-    assert _cleaned([("w", "w " * 9)] * 3)[1] == {"ratio": 3}
-
-
 @pytest.mark.parametrize(("block", "partition"), [(1 << 16, 1 << 21), (64, 100), (1000, 7)])
 def test_any_cut_of_the_work_equals_a_plain_set(monkeypatch: pytest.MonkeyPatch, block: int, partition: int) -> None:
     monkeypatch.setattr(cleaning, "_BLOCK", block)
@@ -122,10 +118,6 @@ def test_other_pairs_at_the_second_reading(again: int) -> None:
         DataError, match=r"gave 3 pairs with text at first, and another number .* the same pairs at each"
     ):
         list(cleaner.clean([("a", "b")] * again))
-
-
-def test_no_pairs() -> None:
-    assert _cleaned([]) == ([], {})
 
 
 @pytest.mark.commit

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.errors import UsageError
@@ -96,18 +95,6 @@ def test_held_out_pairs_are_not_in_train_but_their_sources_may_be(tmp_path: Path
     assert 10 <= found["sources"] <= 20
 
 
-def test_trees_that_are_in_train_too(tmp_path: Path) -> None:
-    trees = [f"(S (NP (DT the) (NN word{n})) (VP (VBD ran)))" for n in range(40)]
-    for split, found in {"train": trees, "dev": [*trees[38:], "(S (NP (PRP he)) (VP (VBD ran)))"]}.items():
-        (tmp_path / f"{split}.trees").write_text("".join(f"{tree}\n" for tree in found), "utf-8")
-    for drop in (None, True):
-        problem = registry.problem("treebank", source_dir=str(tmp_path), vocab_size=60, drop_overlap=drop)
-        store = prepare(problem, tmp_path / f"data{drop}", num_workers=1)
-        number = 0 if drop else 2
-        assert store.in_train("dev") == {"pairs": number, "sources": number}
-        assert len(store.split("train")) == 40 - 2 * bool(drop)
-
-
 def test_cleaned_pairs_are_not_in_train(tmp_path: Path) -> None:
     problem = Own()
     problem.clean, problem.clean_max_words = True, 4  # all of train but none of it is shorter
@@ -115,10 +102,3 @@ def test_cleaned_pairs_are_not_in_train(tmp_path: Path) -> None:
     store = prepare(problem, tmp_path, num_workers=1)
     assert store.in_train("test") == {"pairs": 1, "sources": 1}
     assert store.in_train("dev") == {"pairs": 0, "sources": 0}
-
-
-def test_only_dev_and_test_are_in_memory() -> None:
-    overlap = Overlap({"test": TEST})
-    seen = sum(1 for _ in overlap.watch((f"{n}", f"{n}") for n in range(50_000)))
-    assert (seen, overlap.facts("test")) == (50_000, {"pairs": 0, "sources": 0})
-    assert len(overlap._seen_pairs) == len(overlap._seen_sources) == 0

@@ -70,12 +70,6 @@ def test_assemble_equals_a_plain_loop(split: TokenSplit, packing: bool) -> None:
     assert bool(shared_rows) == packing
 
 
-def test_assemble_of_empty_rows_only(split: TokenSplit) -> None:
-    batch = assemble(split, PlannedBatch(np.full((4, 1), -1, np.int64), 7, 9), packing=False)
-    assert {name: array.shape for name, array in batch.items()} == {"source": (4, 7), "target": (4, 9)}
-    assert not any(array.any() for array in batch.values())
-
-
 def _stream_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "t2t-lite-batches"]
 

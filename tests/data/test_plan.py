@@ -82,28 +82,6 @@ def test_rows_fill_batch_tokens_and_many_of_them_are_a_multiple_of_8() -> None:
             assert rows == most if most < 64 else rows % 8 == 0 and most - 8 < rows <= most
 
 
-def test_a_batch_of_long_pairs_has_one_row_though_that_is_more_than_batch_tokens() -> None:
-    lengths = np.full(3, 90, np.int32)
-    plan = BucketPlan(lengths, lengths, batch_tokens=80, max_length=90, seed=1)
-    assert plan.buckets == [Bucket(90, 90, 1)]
-    assert plan.steps_per_epoch == 3
-
-
-def test_the_statistics_are_the_sums_over_any_epoch() -> None:
-    source, target = _lengths(3000)
-    plan = _plan()
-    for epoch in range(2):
-        batches = _epoch(plan, epoch)
-        ids = [i for batch in batches for i in _ids(batch)]
-        places = sum(len(batch.rows) * (batch.source_length + batch.target_length) for batch in batches)
-        statistics = plan.statistics()
-        assert statistics.source_tokens == source[ids].sum()
-        assert statistics.target_tokens == target[ids].sum()
-        assert statistics.padded_tokens == places
-        assert statistics.waste == pytest.approx(1 - (source[ids].sum() + target[ids].sum()) / places)
-    assert 0 < plan.statistics().waste < 0.2
-
-
 def test_a_batch_depends_on_the_step_alone() -> None:
     plan = _plan(500)
     forwards = [plan.batch(step) for step in range(1, 3 * plan.steps_per_epoch + 1)]

@@ -86,25 +86,6 @@ def test_a_character_that_becomes_a_space_is_counted(tmp_path: Path, caplog: pyt
     assert "SentencePiece's marks for a space are not kept: 'ein\u2581zwei' is read, and written, as" in caplog.text
 
 
-def test_separate_vocabularies(tmp_path: Path) -> None:
-    store = prepare(Made(shared_vocab=False), tmp_path)
-    source, target = store.source_vocabulary, store.target_vocabulary
-    assert source is not target
-    assert target.decode(source.encode("zehn")) != "zehn"
-    dev = store.split("dev")
-    sources, targets = store.text("dev")
-    assert [source.decode(dev.source[i]) for i in range(20)] == sources
-    assert [target.decode(dev.target[i]) for i in range(20)] == targets
-    # Text that occurs only on the target side is unknown to the source vocabulary.
-    assert source.decode(source.encode("ZEHN")) != "ZEHN"
-
-
-def test_unigram(tmp_path: Path) -> None:
-    store = prepare(Made(vocab_type="unigram", vocab_size=40), tmp_path)
-    assert store.source_vocabulary.size == 40
-    assert store.source_vocabulary.decode(store.split("dev").source[3]) == store.text("dev")[0][3]
-
-
 def test_the_second_call_does_nothing(tmp_path: Path) -> None:
     first = prepare(Made(), tmp_path)
     times = {path: path.stat().st_mtime_ns for path in [first.folder, *first.folder.iterdir()]}
@@ -161,12 +142,6 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "made" / "precious").read_text() == "x"
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    for force in (False, True):
-        (tmp_path / str(force) / "made").mkdir(parents=True)
-        assert prepare(Made(), tmp_path / str(force), force=force).splits() == ("train", "dev", "test")
-
-
 @pytest.mark.commit
 def test_any_number_of_processes_gives_the_same_store(tmp_path: Path) -> None:
     one = prepare(Made(pairs=20_000), tmp_path / "1", num_workers=1)
@@ -202,18 +177,6 @@ def test_cleaning_is_counted_and_is_for_train_only(tmp_path: Path, caplog: pytes
         assert len(store.split(split)) == len(pairs)
         assert "cleaned" not in facts[split]
     assert [path.name for path in tmp_path.iterdir() if path.name not in (".given.lock", "given")] == []
-
-
-def test_other_cleaning_asks_for_other_data(tmp_path: Path) -> None:
-    plain = prepare(Made(), tmp_path)
-    assert not {"clean", "clean_max_words", "clean_max_ratio"} & plain.manifest["settings"].keys()
-    assert "cleaned" not in plain.manifest["splits"]["train"]
-    with pytest.raises(UsageError, match=r"  clean: None -> True\n  clean_max_ratio: None -> 9.0\n"):
-        prepare(Made(clean=True), tmp_path)
-    prepare(Made(clean=True), tmp_path, force=True)
-    with pytest.raises(UsageError, match=r"settings:\n  clean_max_words: 250 -> 80\nGive another"):
-        prepare(Made(clean=True, clean_max_words=80), tmp_path)
-    assert len(prepare(Made(clean=True), tmp_path).split("train")) > 0
 
 
 @pytest.mark.parametrize(
@@ -267,16 +230,6 @@ def test_a_codec_that_is_not_known(tmp_path: Path, codec: object) -> None:
     with pytest.raises(UsageError, match="'made' has the codec"):
         reverse(type("Other", (Made,), {"name": "made", "codec": codec}))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.nightly
-def test_lines_of_a_megabyte(tmp_path: Path) -> None:
-    long = "zwei drei " * 100_000
-    store = prepare(Given([("a b c", "drei"), (long, long.upper()), ("a", "b")]), tmp_path)
-    train = store.split("train")
-    assert store.source_vocabulary.decode(train.source[1]) == long.strip()
-    assert store.source_vocabulary.decode(train.target[1]) == long.strip().upper()
-    assert store.text("dev")[0][1] == long
 
 
 def test_two_at_once_make_one_store(tmp_path: Path) -> None:

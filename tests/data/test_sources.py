@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.sources import list_names, read_lines, read_pairs
+from t2t_lite.data.sources import read_lines, read_pairs
 from t2t_lite.errors import DataError
 
 
@@ -149,9 +149,3 @@ def test_sgm_files_with_other_segments(tmp_path: Path) -> None:
     de = _write(tmp_path / "a-ref.de.sgm", _sgm("refset", "eins"))
     with pytest.raises(DataError, match=r"a-ref\.de\.sgm .*segment 2 of document d.*a-src\.en\.sgm"):
         list(read_pairs(en, de))
-
-
-def test_list_names() -> None:
-    assert list_names([]) == "no files"
-    assert list_names(["b", "a", "b"]) == "a, b"
-    assert list_names(f"{i:02}" for i in range(13)).endswith("10, 11 and 1 more")

@@ -121,15 +121,6 @@ def test_text_without_anything_unusual_is_not_mentioned(tmp_path: Path, caplog: 
     assert "unusual" not in store.manifest["splits"]["train"]
 
 
-def test_text_that_another_tool_has_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    cut = [(source.replace("dog", "do@@ g"), target) for source, target in PLAIN]
-    _prepared(tmp_path, {"train": cut, "dev": cut, "test": PLAIN})
-    assert [message.partition(" end in ")[0] for message in caplog.messages if "@@" in message] == [
-        f"warning: 16% of the words of the sources of {split}" for split in ("train", "dev")
-    ]
-    assert "sed -r 's/(@@ )|(@@ ?$)//g'" in caplog.text
-
-
 TAGS = [("<url>http://example.org/0</url>", "<url>http://example.org/0</url>"), ("<talkid>7</talkid>",) * 2]
 
 

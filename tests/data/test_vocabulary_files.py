@@ -9,7 +9,6 @@ from t2t_lite.data.vocabulary_files import by_file, is_there, load, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.importers.vocabularies import ByteVocabulary, OpenNmtVocabulary, SubwordVocabulary, TokenVocabulary
 from t2t_lite.text.any_vocabulary import AnyVocabulary
-from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.subword_files import PIECES, file_of
 
@@ -47,13 +46,6 @@ def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tm
         "vocabulary.source.subwords",
         "vocabulary.target.model",
     ]
-
-
-def test_names_of_sentencepiece_are_what_they_were(kinds: dict[str, AnyVocabulary]) -> None:
-    vocabulary, other = kinds[".model"], train_vocabulary(["the cats sat"], size=20)
-    assert list(by_file(vocabulary, vocabulary)) == ["vocabulary.model"]
-    assert list(by_file(vocabulary, other)) == ["vocabulary.source.model", "vocabulary.target.model"]
-    assert isinstance(vocabulary, Vocabulary)
 
 
 def test_two_kinds_for_one_side_are_refused(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:

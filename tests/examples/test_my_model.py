@@ -8,20 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite import config, registry
-from t2t_lite.decoding.beam_search import beam_search
-from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.models.base import Model, check_model
 from t2t_lite.runs.run_dir import RunSpec, make_model, write_run
 from tests import commands, reference
 from tests.checkpoints import assert_same_bits, tensors
 from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
-from tests.searches import Searches, hypotheses, random_sources
+from tests.searches import Searches, random_sources
 
 pytestmark = pytest.mark.commit
 
@@ -84,12 +80,6 @@ def test_logits_equal_the_equations(model: Any) -> None:
         reference.assert_close(logits[i, : len(target)], hidden @ weights["softmax"].T, 1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in Keras' save
-def test_keras_saves_and_loads_it(model: Any, tmp_path: Path) -> None:
-    model.save(tmp_path / "gru.keras")
-    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "gru.keras")(BATCH), model(BATCH))
-
-
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(model: Any) -> None:
     assert_steps_equal_columns(model, SOURCE, V)
 
@@ -99,18 +89,6 @@ def test_beam_search_equals_the_slow_one(model: Any, beam: int) -> None:
     found = Searches(model).assert_equal(random_sources(V), beam, 0.6, True)
     assert len({len(hypothesis) for hypothesis in found}) > 3  # sentences leave the batch at different steps
     assert len(set(found)) > len(found) / 2
-
-
-@pytest.mark.nightly
-def test_xla_compiles_its_search(model: Any) -> None:
-    def search(source: Any, jit: bool = False) -> Any:
-        return beam_search(model, source, beam_size=4, alpha=0.6, extra_length=9, jit=jit)
-
-    graphs = [SizedGraph(search, [tf.TensorSpec([None, None], tf.int32)], jit=jit, what="it") for jit in (True, False)]
-    (ids, scores), (wanted, wanted_scores) = (graph(random_sources(V), tokens=4096) for graph in graphs)
-    assert graphs[0].jit
-    assert list(map(hypotheses, ids)) == list(map(hypotheses, wanted))
-    np.testing.assert_allclose(scores, wanted_scores, rtol=0, atol=1e-4)
 
 
 def test_the_cost_is_that_of_the_products_in_the_graph(model: Any) -> None:

@@ -134,20 +134,6 @@ def test_a_call_of_the_page_is_answered_as_shown(server: Server, command: str, s
     assert not status or said == shown  # a refusal has the same text
 
 
-def test_every_call_has_its_answer() -> None:
-    local = re.findall(r"curl -s localhost:8501(\S+)", README)
-    assert len(local) == len(CALLS) + 1 > 9
-    assert [path for path in local if path not in " ".join(command for command, _, _ in CALLS)] == [METRICS]
-    assert {status for _, status, _ in CALLS} == {"", "400", "404"}
-
-
-def test_links_of_the_page_lead_somewhere() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert len(links) > 6
-    headings = {line.lstrip("# ").lower().replace(" ", "-") for line in README.split("\n") if line.startswith("#")}
-    assert [link for link in links if link[1:] not in headings and not (EXAMPLE / link).exists()] == []
-
-
 def test_models_config_and_its_next_steps() -> None:
     """A label in use moves only to a version that the previous step has loaded."""
     assert len(STEPS) == 3

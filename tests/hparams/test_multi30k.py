@@ -57,10 +57,6 @@ def test_the_set_with_experts_differs_in_its_experts_alone() -> None:
     assert list(attentions) == pytest.approx([128**-0.5 * 0.5**0.5] * 2, rel=0.04)
 
 
-def test_a_last_ten_average_spans_ten_epochs() -> None:
-    assert (RECIPE.average_checkpoints, RECIPE.keep_checkpoints, RECIPE.save_every) == (10, 10, 62)
-
-
 def test_our_recipe_has_other_initial_weights_and_does_not_stop_early() -> None:
     ours, theirs = (config.to_dict(registry.hparams(name)) for name in ("multi30k", "multi30k_wu2021"))
     changed = {name: ours[name] for name in ours if ours[name] != theirs[name]}

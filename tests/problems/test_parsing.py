@@ -1,11 +1,9 @@
 """Parsing problems: the user's own trees, the Penn Treebank's sections, extra trees; faults and messages."""
 
 import gzip
-import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -77,16 +75,6 @@ def test_the_sections_of_the_wall_street_journal(wsj: Path) -> None:
     assert _subjects(problem, "test") == ["wsj_2301"]
 
 
-def test_files_in_order_gzipped_in_capitals_and_what_is_no_tree(wsj: Path) -> None:
-    for name in ("wsj_2203.MRG", "wsj_2202.mrg.gz"):
-        text = _MRG.format(name[:8]).encode()
-        (wsj / "22" / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    (wsj / "22" / "readme.txt").write_text("no tree")
-    (wsj / "22" / "wsj_2204.mrg").write_text(_ONLY_A_TRACE)
-    problem = registry.problem("wsj_parsing", source_dir=str(wsj))
-    assert _subjects(problem, "dev") == ["wsj_2201", "wsj_2202", "wsj_2203"]
-
-
 def test_a_file_that_is_there_packed_and_unpacked_is_refused(wsj: Path, tmp_path: Path) -> None:
     extra = tmp_path / "extra"
     for folder, names in {
@@ -136,19 +124,6 @@ def test_ones_own_trees(tmp_path: Path) -> None:
     assert (_subjects(problem, "train"), _subjects(problem, "dev")) == (["a", "b"], ["c"])
     assert problem.source_files("dev") == [tmp_path / "valid.trees.gz"]
     assert "source_dir" not in problem.settings()["options"]
-
-
-@pytest.mark.parametrize("dev", ["dev.trees", "val.mrg", "valid.trees.gz", "validation.trees"])
-def test_names_of_splits_are_those_of_text(tmp_path: Path, dev: str) -> None:
-    for name in ("train.trees", dev):
-        text = _MRG.format("a").encode()
-        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    assert registry.problem("treebank", source_dir=str(tmp_path)).splits() == ("train", "dev")
-    (tmp_path / dev).unlink()
-    with pytest.raises(
-        DataError, match=r"\(val, valid, validation in place of dev, too\), plain or compressed; found train"
-    ):
-        registry.problem("treebank", source_dir=str(tmp_path)).splits()
 
 
 def test_trees_without_words_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -260,12 +235,6 @@ def test_folders_that_are_not_there(wsj: Path, name: str, options: dict[str, str
     assert message in str(error.value)
 
 
-def test_a_section_that_is_missing(wsj: Path) -> None:
-    (wsj / "07" / "wsj_0701.mrg").unlink()
-    with pytest.raises(DataError, match="07: there is no such folder, or it has no .mrg files"):
-        registry.problem("wsj_parsing", source_dir=str(wsj)).splits()
-
-
 def test_options() -> None:
     with pytest.raises(UsageError, match="wsj_parsing_semi' needs --extra_dir"):
         registry.problem("wsj_parsing_semi", source_dir="x")
@@ -319,13 +288,6 @@ def test_words_are_exchanged_for_others_of_their_part_of_speech(tmp_path: Path) 
     assert list(problem.samples("dev")) == list(plain.samples("dev"))
 
 
-def test_toy_sentences_are_in_one_split_only() -> None:
-    problem = registry.problem("toy_parsing", train_size=500)
-    of = {split: [words for words, _ in problem.samples(split)] for split in ("train", "dev", "test")}
-    assert [len(sentences) for sentences in of.values()] == [500, 200, 500]
-    assert len(set(itertools.chain.from_iterable(of.values()))) == 1200
-
-
 def test_the_sample_of_the_penn_treebank_in_its_sections(shared_data: Callable[[str], Path], tmp_path: Path) -> None:
     """All trees of the sample are read, with their words, from folders like those of the LDC."""
     trees = shared_data("wsj") / "wsj_sample.dev.trees.gz"
@@ -366,18 +328,6 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (problem.source_dir, problem.evalb.delete_label) == (folder, ("TOP", "PU"))
     more = registry.problem("wsj_parsing_semi", source_dir="~", extra_dir="~/ctb")
     assert (more.source_dir, more.extra_dir) == (str(tmp_path), folder)
-
-
-@pytest.mark.parametrize("prm", [{"delete_label": 3}, {"no_such": []}, {"labeled": "yes"}, ["a"]])
-def test_parameters_that_a_run_cannot_have_written(prm: Any) -> None:
-    with pytest.raises(DataError, match="no parameters of EVALB"):
-        registry.problem("treebank", source_dir="x", prm=prm)
-
-
-def test_a_prm_file_that_is_none(tmp_path: Path) -> None:
-    (tmp_path / "a.prm").write_text("DELETE_LABELS TOP\n")
-    with pytest.raises(DataError, match=r"a\.prm, line 1: 'DELETE_LABELS' is no parameter of EVALB"):
-        registry.problem("treebank", source_dir="x", prm=str(tmp_path / "a.prm"))
 
 
 def test_prepared_data_hold_the_tags_of_their_words(tmp_path: Path) -> None:

@@ -105,14 +105,6 @@ def test_a_missing_split(tmp_path: Path, split: str, wanted: str) -> None:
     assert not (tmp_path / "data").exists()  # found before anything is written
 
 
-def test_an_empty_folder_and_a_full_one(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="found no files"):
-        Text2text(str(tmp_path), "en-de").splits()
-    _fill(tmp_path, *(f"{i:02}.txt" for i in range(20)))
-    with pytest.raises(DataError, match=r"found 00\.txt, .*11\.txt and 8 more\."):
-        Text2text(str(tmp_path), "en-de").splits()
-
-
 @pytest.mark.parametrize(
     ("names", "there", "missing"),
     [
@@ -240,11 +232,6 @@ def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, messa
 def test_wrong_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         registry.problem("text2text", **{"source_dir": "x", "languages": "en-de", **options})
-
-
-def test_the_region_of_a_code_leaves_bleu_paper_defined() -> None:
-    problem = Text2text("x", "en-de_AT", metric="bleu_paper")
-    assert "|lang:de|" in problem.make_metric().signature
 
 
 def test_options_make_the_problem_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
