@@ -92,7 +92,7 @@ def _backend(args: argparse.Namespace) -> Backend:
     request = common.open_request(args)
     request.check()
     load_tensorflow()
-    from t2t_lite.export.run_card import make_card
+    from t2t_lite.export.model_card import make_card
 
     run = request.open_to_decode()
     return backends.Run(run.translator, make_card(run))

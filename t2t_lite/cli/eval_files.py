@@ -53,7 +53,7 @@ def score_files(args: argparse.Namespace) -> int:
 
 def _score(metric: CorpusMetric, hypotheses: list[str], files: _Files) -> Score:
     from t2t_lite.metrics.metric import Metric
-    from t2t_lite.metrics.score import scored
+    from t2t_lite.metrics.score import score_lines
 
     first, *others = files.references
     if isinstance(metric, Metric):
@@ -62,7 +62,7 @@ def _score(metric: CorpusMetric, hypotheses: list[str], files: _Files) -> Score:
         raise UsageError(
             f"{type(metric).__name__} is a metric of your own: it takes one --references=FILE and --sources=FILE."
         )
-    return scored(metric, hypotheses, first, files.sources)
+    return score_lines(metric, hypotheses, first, files.sources)
 
 
 def _compare(args: argparse.Namespace, metrics: list[CorpusMetric], files: _Files) -> None:

@@ -37,7 +37,7 @@ def score_run(args: argparse.Namespace) -> int:
     load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.data.overlap import overlap_line
-    from t2t_lite.metrics.score import scored
+    from t2t_lite.metrics.score import score_lines
     from t2t_lite.training.evaluate import Evaluator
 
     run = request.open_to_decode()
@@ -57,7 +57,7 @@ def score_run(args: argparse.Namespace) -> int:
         eval_scores.print_trees(args, facts, trees_found)
         return 0
     eval_scores.warn_of_text(args, found.hypotheses, found.references, *_of_problem(problem))
-    scores = [scored(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
+    scores = [score_lines(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
     save_scores(request.folders, run, store, split, found, scores)
     eval_scores.print_scores(args, facts, scores)
     return 0

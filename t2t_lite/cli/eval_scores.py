@@ -116,7 +116,7 @@ def print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evalu
         print("\n".join(found.columns()))
         return
     if args.json:
-        facts = {**facts, "all": found.total.as_dict(), "short": found.short.as_dict()}
+        facts = {**facts, "all": dataclasses.asdict(found.total), "short": dataclasses.asdict(found.short)}
     print_scores(args, facts, [found.score()])
 
 

@@ -74,7 +74,7 @@ class NormalisedText:
         for pair in pairs:
             for number, (_, vocabulary) in self._rules.items():
                 kept = _without_spaces(pair[number])
-                self._counts[number] += _without_spaces(vocabulary.normalized(pair[number])) != kept
+                self._counts[number] += _without_spaces(vocabulary.normalize(pair[number])) != kept
             yield pair
 
     def say(self) -> None:

@@ -8,22 +8,17 @@ from t2t_lite.text.vocabulary import Vocabulary
 _USUAL_LENGTH = 20  # pieces of an output; where the length penalties agree
 
 _README = """\
-A Transformer for CTranslate2, written by t2t-lite. It needs neither t2t-lite nor TensorFlow:
+A Transformer for CTranslate2, written by t2t-lite{imported}. {needs}
 
-    pip install ctranslate2 sentencepiece
+    pip install ctranslate2{packages}
 
 What it is: model_card.json. Run in this folder:
 
-    import sys
-    import ctranslate2
-    from sentencepiece import SentencePieceProcessor
-
-    source = SentencePieceProcessor(model_file="{source}")
-    target = SentencePieceProcessor(model_file="{target}")
+{reading}
     translator = ctranslate2.Translator(".", device="cpu", intra_threads=2)
     lines = [line.strip() for line in sys.stdin]
     results = translator.translate_batch(
-        source.encode(lines, out_type=str),
+        {pieces},
         beam_size={beam_size},
         length_penalty={penalty:.2f},
         max_input_length={max_input},
@@ -33,16 +28,27 @@ What it is: model_card.json. Run in this folder:
         batch_type="tokens",
     )
     for result in results:
-        print(target.decode(result.hypotheses[0]))
+        print({text})
 """
-_README_IMPORTED = """\
-A Transformer for CTranslate2, written by t2t-lite from an imported model. t2t-lite is needed for the vocabulary.
-Install it from its repository (its README.md says how), and
+_OF_SENTENCEPIECE = {
+    "imported": "",
+    "needs": "It needs neither t2t-lite nor TensorFlow:",
+    "packages": " sentencepiece",
+    "reading": """\
+    import sys
+    import ctranslate2
+    from sentencepiece import SentencePieceProcessor
 
-    pip install ctranslate2
-
-What it is: model_card.json. Run in this folder:
-
+    source = SentencePieceProcessor(model_file="{source}")
+    target = SentencePieceProcessor(model_file="{target}")""",
+    "pieces": "source.encode(lines, out_type=str)",
+    "text": "target.decode(result.hypotheses[0])",
+}
+_OF_IMPORTED = {
+    "imported": " from an imported model",
+    "needs": "t2t-lite is needed for the vocabulary.\nInstall it from its repository (its README.md says how), and",
+    "packages": "",
+    "reading": """\
     import json
     import os
     import sys
@@ -50,27 +56,15 @@ What it is: model_card.json. Run in this folder:
     from t2t_lite.data.vocabulary_files import load_pair
 
     def names(side):
-        file = f"{{side}}_vocabulary.json"
+        file = f"{side}_vocabulary.json"
         with open(file if os.path.exists(file) else "shared_vocabulary.json", encoding="utf-8") as names:
             return json.load(names)
 
     source, target = load_pair(".")
-    source_names, target_ids = names("source"), {{name: i for i, name in enumerate(names("target"))}}
-    translator = ctranslate2.Translator(".", device="cpu", intra_threads=2)
-    lines = [line.strip() for line in sys.stdin]
-    results = translator.translate_batch(
-        [[source_names[i] for i in source.encode(line)] for line in lines],
-        beam_size={beam_size},
-        length_penalty={penalty:.2f},
-        max_input_length={max_input},
-        max_decoding_length={max_output},
-        min_decoding_length=0,
-        max_batch_size=2048,
-        batch_type="tokens",
-    )
-    for result in results:
-        print(target.decode(target_ids[name] for name in result.hypotheses[0]))
-"""
+    source_names, target_ids = names("source"), {name: i for i, name in enumerate(names("target"))}""",
+    "pieces": "[[source_names[i] for i in source.encode(line)] for line in lines]",
+    "text": "target.decode(target_ids[name] for name in result.hypotheses[0])",
+}
 _PENALTY = """
 CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
 alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
@@ -79,7 +73,7 @@ outputs (patience=2 looks at more), and takes an end only from the {beam_size} b
 twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
 max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after the input's length.
 """
-_README_OF_TREES = """
+_OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The
 program prints the symbols of a tree, such as (S (NP XX )NP (VP XX )VP )S, not the tree, and what a model writes need
 not be one: `TreeText` of t2t_lite.text.trees.codec makes a tree of any symbols and a sentence; it takes the table that
@@ -104,10 +98,12 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     """
     alpha = translator.length_penalty
     trained = isinstance(translator.source_vocabulary, Vocabulary)
-    text = (_README if trained else _README_IMPORTED) + _PENALTY
-    return (text if translator.outputs.is_text else text + _README_OF_TREES).format(
-        source=vocabularies[0],
-        target=vocabularies[-1],
+    parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
+    for side, name in (("{source}", vocabularies[0]), ("{target}", vocabularies[-1])):
+        parts["reading"] = parts["reading"].replace(side, name)
+    text = _README + _PENALTY + ("" if translator.outputs.is_text else _OF_TREES)
+    return text.format(
+        **parts,
         beam_size=translator.beam_size,
         penalty=engine_length_penalty(alpha, _USUAL_LENGTH),
         max_input=translator.max_source_length,

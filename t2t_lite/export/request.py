@@ -109,7 +109,7 @@ def export_runs(request: ExportRequest, interrupt: Callable[[], None] = lambda: 
     """
     request.check()
     load_tensorflow()
-    from t2t_lite.export.run_card import make_card
+    from t2t_lite.export.model_card import make_card
 
     other = request.format == "ctranslate2"
     run = (dataclasses.replace(request.runs, precision="float32") if other else request.runs).open()

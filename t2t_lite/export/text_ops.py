@@ -66,8 +66,8 @@ class GraphText(tf.Module):
         return self.decode(ids)
 
     def pieces(self, ids: Any) -> Any:
-        """int32 [B, N] -> string [B, N]: the pieces, EOS included, as the vocabulary's `shown`; "" for PAD."""
-        names = self._tokenizer.shown(ids)
+        """int32 [B, N] -> string [B, N]: the pieces, EOS included, as the vocabulary's `display_pieces`; "" for PAD."""
+        names = self._tokenizer.display_pieces(ids)
         return tf.where(tf.equal(ids, PAD), "", names)
 
 
@@ -91,8 +91,8 @@ class _GraphPieces(tf.Module):
         """Ragged int32 [B, N] -> string [B], as the vocabulary's `text_of`."""
         return self._tokenizer.detokenize(ids)
 
-    def shown(self, ids: Any) -> Any:
-        """int32 [B, N] -> string [B, N], as the vocabulary's `shown`."""
+    def display_pieces(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N], as the vocabulary's `display_pieces`."""
         return self._tokenizer.id_to_string(ids)
 
 

@@ -28,28 +28,28 @@ def write_warmup(
     signatures: Mapping[str, Any],
     batch_size: int,
 ) -> None:
-    """Writes short and long texts, alone and in a batch, for serving_default; one text for each other signature.
+    """Writes short and long texts, alone and in a batch, for serving_default; one row for each other signature.
 
     The texts are pieces of the vocabularies: no sentence of the training data is exported.
 
     Args:
-        signatures: those of the export, by name.
+        signatures: those of the export, by name; their inputs are called "inputs", "targets" and "ids".
         batch_size: sentences of the largest request.
     """
     short, long = _text(source, _SHORT), _text(source, _LONG)
-    requests: dict[str, list[dict[str, Any]]] = {
-        "serving_default": [{"inputs": texts * n} for n in sorted({1, batch_size}) for texts in ([short], [long])],
-        "nbest": [{"inputs": [short]}],
-        "score": [{"inputs": [short], "targets": [_text(target, _SHORT)]}],
-        "attention": [{"inputs": [short]}],
-    }
-    if "tokens" in signatures:
-        width = signatures["tokens"].input_signature[0].shape[1]
-        ids = source.encode(short)[:width]
-        requests["tokens"] = [{"ids": [ids + [PAD] * (width - len(ids))]}]
+
+    def row(spec: Any) -> Any:
+        if spec.name != "ids":
+            return _text(target, _SHORT) if spec.name == "targets" else short
+        ids, width = source.encode(short), spec.shape[1]
+        return (ids + [PAD] * width)[:width]
+
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
-        for name in signatures:
-            for inputs in requests[name]:
+        for name, function in signatures.items():
+            requests = [{spec.name: [row(spec)] for spec in function.input_signature}]
+            if name == "serving_default":
+                requests = [{"inputs": [text] * n} for n in sorted({1, batch_size}) for text in (short, long)]
+            for inputs in requests:
                 writer.write(prediction_log(name, inputs))
 
 

@@ -76,7 +76,7 @@ class ImportedVocabulary(AnyVocabulary):
         """Returns a line of text as training and decoding encode it: stripped, as t2t-datagen and t2t-decoder do."""
         return text.strip()
 
-    def shown(self, ids: Iterable[int]) -> list[str]:
+    def display_pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces as pages and pictures of the attention take them: named as SentencePiece names its own.
 
         WORD_START begins a piece that begins a word; EOS is END_SHOWN.
@@ -91,7 +91,7 @@ class ImportedVocabulary(AnyVocabulary):
 
     @abc.abstractmethod
     def shown_name(self, piece: str) -> tuple[str, bool]:
-        """Returns what `shown` writes for a piece inside a word, and whether the piece after it begins a word."""
+        """The name of a piece inside a word in `display_pieces`, and whether the next piece begins a word."""
 
 
 def split_lines(data: bytes, what: str) -> list[str]:

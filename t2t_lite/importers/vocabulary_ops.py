@@ -52,8 +52,8 @@ class _GraphVocabulary(tf.Module):
         missing = tf.strings.join(["ID_", tf.strings.as_string(ids)]) if self._numbered else ""
         return tf.where(there, tf.gather(self._pieces, tf.where(there, ids, 0)), missing)
 
-    def shown(self, ids: Any) -> Any:
-        """int32 [B, N] -> string [B, N], as `ImportedVocabulary.shown`; ids that exist."""
+    def display_pieces(self, ids: Any) -> Any:
+        """int32 [B, N] -> string [B, N], as `ImportedVocabulary.display_pieces`; ids that exist."""
         names = tf.gather(self._names, ids)
         begins = tf.concat([tf.ones_like(ids[:, :1], tf.bool), tf.gather(self._ends, ids[:, :-1])], 1)
         marked = tf.equal(tf.strings.substr(names, 0, len(WORD_START.encode())), WORD_START)

@@ -105,11 +105,11 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     translations = []
     for i, (words, score) in enumerate(found):
         length = np.count_nonzero(targets[i])
-        pieces = vocabulary.shown(targets[i, :length])
+        pieces = vocabulary.display_pieces(targets[i, :length])
         own = None if decoder is None else decoder[i, :, :, :length, :length]
         over_source = None if memory is None else memory[i, :, :, :length]
         translations.append(Translation(words, score, pieces, own, over_source))
-    pieces = translator.source_vocabulary.shown(source)
+    pieces = translator.source_vocabulary.display_pieces(source)
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 

@@ -76,7 +76,7 @@ def _tuples(value: Any) -> Any:
 
 _LISTS = ("DELETE_LABEL", "DELETE_LABEL_FOR_LENGTH", "QUOTE_LABEL")
 _PAIRS = ("EQ_LABEL", "EQ_WORD")
-_NUMBERS = ("CUTOFF_LEN", "MAX_ERROR", "LABELED", "DEBUG")
+_KNOWN = (*_LISTS, *_PAIRS, "CUTOFF_LEN", "MAX_ERROR", "LABELED", "DEBUG")
 
 
 def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Parameters:
@@ -91,41 +91,29 @@ def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Param
     Raises:
         DataError: an unknown parameter, or a value that is missing or wrong; with file and line.
     """
-    lists: dict[str, list[str]] = {keyword: [] for keyword in _LISTS}
-    pairs: dict[str, list[tuple[str, str]]] = {keyword: [] for keyword in _PAIRS}
+    lists: dict[str, list[Any]] = {keyword: [] for keyword in (*_LISTS, *_PAIRS)}
     numbers = {"CUTOFF_LEN": 40, "MAX_ERROR": 10, "LABELED": 1}
     for number, line in enumerate(lines, start=1):
         if line.startswith("#") or not line.strip():
             continue
         keyword, *values = line.split()
-        if keyword not in (*_LISTS, *_PAIRS, *_NUMBERS):
-            known = (*_LISTS, *_PAIRS, *_NUMBERS)
+        place = f"{name}, line {number}: "
+        if keyword not in _KNOWN:
             raise DataError(
-                f"{name}, line {number}: {keyword[:40]!r} is no parameter of EVALB; those are {', '.join(known)}."
-                f"{did_you_mean(keyword, known)}"
+                f"{place}{keyword[:40]!r} is no parameter of EVALB; those are {', '.join(_KNOWN)}."
+                f"{did_you_mean(keyword, _KNOWN)}"
             )
         if len(values) != (2 if keyword in _PAIRS else 1):
-            raise DataError(
-                f"{name}, line {number}: {keyword} takes {'two values' if keyword in _PAIRS else 'one value'}, "
-                f"not {len(values)}."
-            )
+            wanted = "two values" if keyword in _PAIRS else "one value"
+            raise DataError(f"{place}{keyword} takes {wanted}, not {len(values)}.")
         if keyword in _LISTS:
             lists[keyword].append(values[0])
         elif keyword in _PAIRS:
-            pairs[keyword].append((values[0], values[1]))
+            lists[keyword].append(tuple(values))
         elif not re.fullmatch(r"[0-9]{1,9}", values[0]):
-            raise DataError(
-                f"{name}, line {number}: {keyword} takes a whole number of up to 9 digits, not {values[0][:40]!r}."
-            )
+            raise DataError(f"{place}{keyword} takes a whole number of up to 9 digits, not {values[0][:40]!r}.")
         else:
             numbers[keyword] = int(values[0])
-    return Parameters(
-        delete_label=tuple(lists["DELETE_LABEL"]),
-        delete_label_for_length=tuple(lists["DELETE_LABEL_FOR_LENGTH"]),
-        quote_label=tuple(lists["QUOTE_LABEL"]),
-        eq_label=tuple(pairs["EQ_LABEL"]),
-        eq_word=tuple(pairs["EQ_WORD"]),
-        cutoff_len=numbers["CUTOFF_LEN"],
-        max_error=numbers["MAX_ERROR"],
-        labeled=numbers["LABELED"] != 0,
-    )
+    fields: dict[str, Any] = {keyword.lower(): tuple(found) for keyword, found in lists.items()}
+    fields |= {"cutoff_len": numbers["CUTOFF_LEN"], "max_error": numbers["MAX_ERROR"]}
+    return Parameters(**fields, labeled=numbers["LABELED"] != 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_parameters import Parameters
@@ -54,10 +54,11 @@ class Total:
     """Sums over sentences, and the scores they give. Scores are 0 to 100, and 0 if there is nothing to count.
 
     Attributes:
-        sentences, errors, skipped: sentences in all, in error and skipped.
+        sentences, errors, skipped, valid: sentences in all, in error, skipped, and the others.
         matched, gold, test, crossing, words, tags: sums over the valid sentences, as in SentenceScore.
         complete: sentences whose brackets all match and that lack none.
         uncrossed, crossed_twice: sentences with no crossing bracket, and with at most two.
+        average_crossing: crossing brackets per sentence; not a percentage.
     """
 
     sentences: int
@@ -72,68 +73,44 @@ class Total:
     complete: int
     uncrossed: int
     crossed_twice: int
+    valid: int
+    recall: float
+    precision: float
+    f1: float
+    complete_match: float
+    average_crossing: float
+    tagging_accuracy: float
 
     @classmethod
     def of(cls, sentences: Sequence[SentenceScore]) -> Total:
         """Adds up sentences."""
         valid = [sentence for sentence in sentences if sentence.status == Status.VALID]
-        _, _, matched, gold, test, crossing, words, tags, _ = zip(*valid, strict=True) if valid else [()] * 9
+        names = ("matched", "gold", "test", "crossing", "words", "tags")
+        sums = {name: sum(getattr(sentence, name) for sentence in valid) for name in names}
+        complete = sum(sentence.matched == sentence.gold == sentence.test for sentence in valid)
         return cls(
             sentences=len(sentences),
             errors=sum(sentence.status == Status.ERROR for sentence in sentences),
             skipped=sum(sentence.status == Status.SKIP for sentence in sentences),
-            matched=sum(matched),
-            gold=sum(gold),
-            test=sum(test),
-            crossing=sum(crossing),
-            words=sum(words),
-            tags=sum(tags),
-            complete=sum(a == b == c for a, b, c in zip(matched, gold, test, strict=True)),
-            uncrossed=crossing.count(0),
-            crossed_twice=sum(number <= 2 for number in crossing),
+            **sums,
+            complete=complete,
+            uncrossed=sum(sentence.crossing == 0 for sentence in valid),
+            crossed_twice=sum(sentence.crossing <= 2 for sentence in valid),
+            valid=len(valid),
+            recall=_percent(sums["matched"], sums["gold"]),
+            precision=_percent(sums["matched"], sums["test"]),
+            f1=f1(sums["matched"], sums["gold"], sums["test"]),
+            complete_match=_percent(complete, len(valid)),
+            average_crossing=_percent(sums["crossing"], len(valid)) / 100,
+            tagging_accuracy=_percent(sums["tags"], sums["words"]),
         )
-
-    @property
-    def valid(self) -> int:
-        return self.sentences - self.errors - self.skipped
-
-    @property
-    def recall(self) -> float:
-        return _percent(self.matched, self.gold)
-
-    @property
-    def precision(self) -> float:
-        return _percent(self.matched, self.test)
-
-    @property
-    def f1(self) -> float:
-        return f1(self.matched, self.gold, self.test)
-
-    @property
-    def complete_match(self) -> float:
-        return _percent(self.complete, self.valid)
-
-    @property
-    def average_crossing(self) -> float:
-        """Crossing brackets per sentence; not a percentage."""
-        return _percent(self.crossing, self.valid) / 100
-
-    @property
-    def tagging_accuracy(self) -> float:
-        return _percent(self.tags, self.words)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns counts and scores, JSON-ready."""
-        scores = ("valid", "recall", "precision", "f1", "complete_match", "average_crossing", "tagging_accuracy")
-        return dataclasses.asdict(self) | {name: getattr(self, name) for name in scores}
 
 
 @dataclasses.dataclass(frozen=True)
 class TreeScore(Score):
     """A score of trees.
 
-    Attributes:
-        errors: sentences in error, which are not in the score.
+    errors: sentences in error, which are not in the score.
     """
 
     errors: int = 0
@@ -175,9 +152,7 @@ class Evaluation:
 
     def faults(self) -> list[str]:
         """Returns what is wrong with each sentence in error, in EVALB's words: "12 : Length unmatch (20|19)"."""
-        return [
-            f"{number} : {sentence.fault}" for number, sentence in enumerate(self.sentences, start=1) if sentence.fault
-        ]
+        return [f"{number} : {each.fault}" for number, each in enumerate(self.sentences, start=1) if each.fault]
 
     def check_errors(self) -> None:
         """Raises DataError where EVALB would stop: at the second sentence in error after MAX_ERROR of them."""
@@ -196,11 +171,10 @@ class Evaluation:
             yield f"{number:4d}  {sentence.length:3d}    {sentence.status:d}  " + _row(sentence)
         total = self.total
         yield _RULE
+        line = ""
         if total.gold and total.test:
             brackets = f"{total.matched:6d} {total.gold:5d} {total.test:5d}  {total.crossing:5d}"
             line = f"{'':16}{total.recall:6.2f} {total.precision:6.2f} {brackets}"
-        else:
-            line = ""
         yield f"{line}  {total.words:5d} {total.tags:5d}   {total.tagging_accuracy:6.2f}"
         yield "=== Summary ==="
         yield from _summary("All", total)

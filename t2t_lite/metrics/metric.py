@@ -61,7 +61,15 @@ class Metric(CorpusMetric):
             DataError: no lines, or unequal counts.
         """
         for lines in (references, *others):
-            _check_lines(hypotheses, lines)
+            if isinstance(hypotheses, str) or isinstance(lines, str):
+                raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
+            if len(hypotheses) != len(lines):
+                raise DataError(
+                    f"There are {len(hypotheses):,} hypotheses but {len(lines):,} references; "
+                    "line N of one is scored against line N of the other."
+                )
+        if not hypotheses:
+            raise DataError("There is nothing to score: no hypotheses and no references.")
         counts = self.counter._extract_corpus_statistics(
             [self.hypothesis(line) for line in hypotheses],
             [[self.reference(line) for line in lines] for lines in (references, *others)],
@@ -82,16 +90,3 @@ class Metric(CorpusMetric):
 def comparable_signature(metric: CorpusMetric) -> str:
     """A metric's signature without sacreBLEU's version, as an update of sacreBLEU leaves scores as they are."""
     return metric.signature.replace(f"|version:{sacrebleu.__version__}", "")
-
-
-def _check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises DataError unless there are as many hypotheses as references, and at least one."""
-    if isinstance(hypotheses, str) or isinstance(references, str):
-        raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
-    if len(hypotheses) != len(references):
-        raise DataError(
-            f"There are {len(hypotheses):,} hypotheses but {len(references):,} references; "
-            "line N of one is scored against line N of the other."
-        )
-    if not hypotheses:
-        raise DataError("There is nothing to score: no hypotheses and no references.")

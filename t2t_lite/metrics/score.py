@@ -68,27 +68,30 @@ class CorpusMetric(abc.ABC):
         return float(counts[0] / counts[1])
 
 
-def scored(metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
+def score_lines(
+    metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
+) -> Score:
     """Returns the score by a metric; UsageError if a user's own metric returns something else."""
     found = metric.score(hypotheses, references, sources)
-    value: Any = getattr(found, "value", None)
-    finite = isinstance(value, numbers.Real) and math.isfinite(value)
-    if not isinstance(found, Score) or not finite:
-        raise UsageError(no_score(metric, found))
+    if not _is_score(found) or not math.isfinite(found.value):
+        raise _no_score(metric, found)
     # JSON does not take NumPy's numbers.
-    return found if isinstance(value, int | float) else dataclasses.replace(found, value=float(value))
+    return found if isinstance(found.value, int | float) else dataclasses.replace(found, value=float(found.value))
 
 
-def no_score(metric: CorpusMetric, found: object) -> str:
-    """The error of a metric that returned something else than a score."""
-    return (
+def _is_score(found: object) -> bool:
+    return isinstance(found, Score) and isinstance(found.value, numbers.Real)
+
+
+def _no_score(metric: CorpusMetric, found: object) -> UsageError:
+    return UsageError(
         f"{type(metric).__name__}.score returned {found!r:.80}; a metric returns a "
         "t2t_lite.metrics.score.Score(name, value, signature, detail), whose value is a finite number."
     )
 
 
 def check_metric(metric: CorpusMetric, where: str) -> CorpusMetric:
-    """Returns a metric.
+    """Returns a metric, after a trial on one line.
 
     Args:
         where: who has made it, with which errors begin, such as "The problem 'toy_ende'".
@@ -106,12 +109,6 @@ def check_metric(metric: CorpusMetric, where: str) -> CorpusMetric:
             f"{where} has the metric TER. Lower is better there, so the worst checkpoint would be taken for the best. "
             "Return a subclass whose score is negative, or another metric."
         )
-    _try(metric)
-    return metric
-
-
-def _try(metric: CorpusMetric) -> None:
-    """Raises UsageError if a metric's score() takes other arguments, or returns something else than a Score."""
     try:
         inspect.signature(metric.score).bind(["a"], ["a"], ["a"])
     except TypeError as error:
@@ -120,7 +117,7 @@ def _try(metric: CorpusMetric) -> None:
     try:
         found = metric.score(["a"], ["a"], ["a"])
     except Exception:  # perhaps its references are never such a line
-        return
-    value: Any = getattr(found, "value", None)
-    if not isinstance(found, Score) or not isinstance(value, numbers.Real):
-        raise UsageError(no_score(metric, found))
+        return metric
+    if not _is_score(found):
+        raise _no_score(metric, found)
+    return metric

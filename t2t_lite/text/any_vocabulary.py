@@ -93,7 +93,7 @@ class AnyVocabulary(abc.ABC):
         """Returns the piece of each id, special ones included."""
 
     @abc.abstractmethod
-    def shown(self, ids: Iterable[int]) -> list[str]:
+    def display_pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces as pages and pictures of the attention take them: named as SentencePiece names its own."""
 
 

@@ -59,7 +59,7 @@ class Vocabulary(AnyVocabulary):
         """Returns a text as training and decoding encode it: line breaks as spaces, unless they have a piece."""
         return plain_breaks(text) if self.keeps_line_breaks else breaks_as_spaces(text)
 
-    def normalized(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """Returns a line as the model's own normalisation makes it, spaces as SentencePiece's mark."""
         return str(self._processor.normalize(text))
 
@@ -88,7 +88,7 @@ class Vocabulary(AnyVocabulary):
         """Returns the piece of each id, special ones included."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
-    def shown(self, ids: Iterable[int]) -> list[str]:
+    def display_pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces as pages and pictures of the attention take them: here those of `pieces`."""
         return self.pieces(ids)
 

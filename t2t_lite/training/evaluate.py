@@ -18,7 +18,7 @@ from t2t_lite.decoding.memory import memory_explained
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_report import TreeScore
-from t2t_lite.metrics.score import CorpusMetric, Score, scored
+from t2t_lite.metrics.score import CorpusMetric, Score, score_lines
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops import threads
 from t2t_lite.ops.graph import graph
@@ -132,7 +132,7 @@ class Evaluator:
             hypotheses = [h[0] for h in self._translator.translate(sources, progress=bar)]
         references = [self._translator.outputs.reference(*pair) for pair in pairs]
         texts = [h.text for h in hypotheses]
-        score = scored(self._metric, texts, references, sources)
+        score = score_lines(self._metric, texts, references, sources)
         repaired = sum(h.repaired for h in hypotheses)
         return Scores(*self.loss_and_accuracy(split), score, texts, references, repaired, sources, self._kind)
 

@@ -10,9 +10,9 @@ import pytest
 
 from t2t_lite import problem, registry
 from t2t_lite.errors import UsageError
-from t2t_lite.export.run_card import make_card
+from t2t_lite.export.model_card import make_card
 from t2t_lite.metrics import bleu
-from t2t_lite.metrics.score import CorpusMetric, Score, check_metric, scored
+from t2t_lite.metrics.score import CorpusMetric, Score, check_metric, score_lines
 from t2t_lite.problem import reverse
 from t2t_lite.runs.open_run import open_run
 from tests import commands
@@ -182,7 +182,7 @@ def test_what_is_no_metric() -> None:
         _check(made)
     metric.score = lambda *_: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="whose value is a finite number"):
-        scored(metric, ["a"], ["a"], ["a"])
+        score_lines(metric, ["a"], ["a"], ["a"])
 
 
 def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
@@ -195,4 +195,4 @@ def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
 def test_a_value_may_be_a_number_of_numpys() -> None:
     metric = _Own()
     metric.score = lambda _, references, __: Score("own", np.float32(3.5), "own", "")  # type: ignore[method-assign]
-    assert json.dumps(scored(metric, ["a"], ["a"], ["a"]).as_dict()["value"]) == "3.5"
+    assert json.dumps(score_lines(metric, ["a"], ["a"], ["a"]).as_dict()["value"]) == "3.5"

@@ -30,9 +30,9 @@ def test_tokens_and_special_ids(tmp_path: Path) -> None:
 
 def test_shown_as_sentencepiece_names_its_pieces() -> None:
     """Tokens that are pieces of SentencePiece are named so already; all others are words."""
-    assert OpenNmtVocabulary(FILE).shown([4, 3, 4, 3, 1]) == ["\u2581b", "a", "\u2581b", "a", "</s>"]
+    assert OpenNmtVocabulary(FILE).display_pieces([4, 3, 4, 3, 1]) == ["\u2581b", "a", "\u2581b", "a", "</s>"]
     words = OpenNmtVocabulary(FILE.replace(b"\xe2\x96\x81b", b"b@@"))
-    assert words.shown([3, 4, 3, 5, 1]) == ["\u2581a", "\u2581b", "a", "\u2581<unk>", "</s>"]
+    assert words.display_pieces([3, 4, 3, 5, 1]) == ["\u2581a", "\u2581b", "a", "\u2581<unk>", "</s>"]
 
 
 def test_white_space_is_that_of_ascii() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.export import run_card
+from t2t_lite.export import model_card
 from t2t_lite.files import sha256_of
 from t2t_lite.importers import (
     import_report,
@@ -67,7 +67,7 @@ def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
     imported, text = tensor2tensor.read([prefix], target_space_id=0), SubwordVocabulary(file_of(PIECES))
     found = run_folder.Import(imported, run_folder.recipe(imported, {}), (text, text), (), {}, {})
     run_folder.write(tmp_path / "run", found)
-    card = run_card.make_card(open_run(tmp_path / "run"))
+    card = model_card.make_card(open_run(tmp_path / "run"))
     files = {f"model.ckpt-100.{end}" for end in ("index", "data-00000-of-00001")}
     sums = {name: sha256_of(tmp_path / "there" / name) for name in files}
     assert card["imported"] == {
@@ -77,7 +77,7 @@ def test_the_card_says_where_the_model_comes_from(tmp_path: Path) -> None:
     assert str(tmp_path) not in json.dumps(card)
     assert "--hypotheses=FILE --references=FILE" in card["scores_note"]
     (tmp_path / "run" / "import.json").write_text("{")
-    assert "imported" not in run_card.make_card(open_run(tmp_path / "run"))
+    assert "imported" not in model_card.make_card(open_run(tmp_path / "run"))
 
 
 @pytest.mark.parametrize("toolkit", ["tensor2tensor", "OpenNMT-tf"])

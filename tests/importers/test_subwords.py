@@ -64,9 +64,10 @@ def test_longest_pieces_from_the_left(vocabulary: SubwordVocabulary) -> None:
 
 def test_shown_as_sentencepiece_names_its_pieces(vocabulary: SubwordVocabulary) -> None:
     wanted = ["▁the", "▁cats", "▁,", "▁cat", "t", "ing", "</s>"]
-    assert vocabulary.shown([*vocabulary.encode("the cats, catting"), 1]) == wanted
-    assert vocabulary.shown(vocabulary.encode(" 101 ä")) == ["▁", "_", "▁10", "1", "_", "▁ä"]
-    assert vocabulary.shown(vocabulary.encode("in  日")) == ["▁in", "_", "▁", "▁", "_", *"▁\\ 2 6 0 8 5 ; _".split()]
+    assert vocabulary.display_pieces([*vocabulary.encode("the cats, catting"), 1]) == wanted
+    assert vocabulary.display_pieces(vocabulary.encode(" 101 ä")) == ["▁", "_", "▁10", "1", "_", "▁ä"]
+    ids = vocabulary.encode("in  日")
+    assert vocabulary.display_pieces(ids) == ["▁in", "_", "▁", "▁", "_", *"▁\\ 2 6 0 8 5 ; _".split()]
 
 
 @pytest.mark.parametrize("text", HARD)

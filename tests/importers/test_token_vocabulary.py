@@ -29,9 +29,17 @@ def test_tokens_between_white_space() -> None:
 def test_tokens_and_bytes_shown_as_sentencepiece_names_its_pieces() -> None:
     """A token that subword-nmt ended with "@@" goes on in the next one."""
     tokens = TokenVocabulary(_file([*_TOKENS, "@@"]))
-    assert tokens.shown([2, 3, 4, 5, 6, 7, 1]) == ["▁the", "▁c", "at", "▁,", "▁UNK", "▁@@", "</s>"]
+    assert tokens.display_pieces([2, 3, 4, 5, 6, 7, 1]) == ["▁the", "▁c", "at", "▁,", "▁UNK", "▁@@", "</s>"]
     vocabulary = ByteVocabulary()
-    assert vocabulary.shown([*vocabulary.encode("hi  ä"), 1]) == ["▁h", "i", "▁", "▁", "▁\\xc3", "\\xa4", "</s>"]
+    assert vocabulary.display_pieces([*vocabulary.encode("hi  ä"), 1]) == [
+        "▁h",
+        "i",
+        "▁",
+        "▁",
+        "▁\\xc3",
+        "\\xa4",
+        "</s>",
+    ]
 
 
 @pytest.mark.parametrize("unknown", ["UNK", "<UNK>", "<unk>", "<OOV>"])

@@ -125,7 +125,9 @@ def _check_pieces(vocabulary: ImportedVocabulary, module: Module) -> None:
     ids = [list(range(1, vocabulary.size))]
     ids += [generator.choices(range(1, vocabulary.size), k=len(ids[0])) for _ in range(20)]
     found = module.pieces([[*row, 0] for row in ids]).numpy().tolist()
-    assert [[piece.decode() for piece in row] for row in found] == [[*vocabulary.shown(row), ""] for row in ids]
+    assert [[piece.decode() for piece in row] for row in found] == [
+        [*vocabulary.display_pieces(row), ""] for row in ids
+    ]
     assert found[0][0] == b"</s>"
 
 

@@ -17,7 +17,7 @@ import tensorflow as tf
 from t2t_lite.cli import common, decoder
 from t2t_lite.demo.backends import Run as RunBackend
 from t2t_lite.errors import UsageError
-from t2t_lite.export.run_card import make_card
+from t2t_lite.export.model_card import make_card
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.text.vocabulary_training import train_vocabulary
 

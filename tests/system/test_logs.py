@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from t2t_lite import config
-from t2t_lite.export.run_card import make_card
+from t2t_lite.export.model_card import make_card
 from t2t_lite.runs.open_run import open_run
 from t2t_lite.runs.run_dir import read_run, write_run
 from tests import commands

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +80,6 @@ def test_the_table_of_old_runs_is_the_old_rule() -> None:
         assert WSJ.tag(tag, word) == (own if wrong or tag == TAG else tag), (tag, word)
 
 
-def test_nothing_is_changed_where_nothing_is_left_out() -> None:
-    table = learned(PAIRS, ())
-    for word in "- . *** fish ?!".split():
-        assert [table.tag(tag, word) for tag in (".", "NN", "HYPH")] == [".", "NN", "HYPH"]
-
-
 def test_memory_holds_the_words_that_matter_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tag_table, "_FLUSH", 2)
     many = [(f"w{i} - , x\u00a0{i}", "(S NN HYPH , NN )S") for i in range(50)]
@@ -102,12 +95,8 @@ def test_trees_without_tags_of_their_own_have_no_table() -> None:
 
 
 def test_pairs_that_are_no_trees_are_left_out_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    table = learned([*PAIRS, (". .", "(S NN )S")])
-    assert table.counts == learned(PAIRS).counts
-    assert caplog.messages == [
-        "1 training pairs have more or fewer tags than words; nothing is learned from their tags."
-    ]
+    assert learned([*PAIRS, (". .", "(S NN )S")]).counts == learned(PAIRS).counts
+    assert "1 training pairs have more or fewer tags than words" in caplog.text
 
 
 def test_a_table_is_written_and_read(tmp_path: Path) -> None:
@@ -122,8 +111,7 @@ def test_without_a_table_the_one_of_wsj_is_used_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert load_table(tmp_path) is WSJ
-    (line,) = caplog.messages
-    assert line.startswith(f"{tmp_path} has no tags.json, as its training trees have no tags. Punctuation gets")
+    assert "has no tags.json, as its training trees have no tags" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -131,35 +119,26 @@ def test_without_a_table_the_one_of_wsj_is_used_with_a_warning(
     [
         "",
         "[]",
-        table_text(words=[]),
         table_text(words={"a": {}}),
-        table_text(words={"a": {"b": "c"}}),
         table_text(words={"-": {",": 0}}),
-        table_text(deleted=3),
         table_text(words={"\ud800": {"NN": 1}}),
-        table_text(model=None),
+        table_text(deleted=3),
         table_text(model={"first": [], "words": {}}),
-        table_text(model={"first": [1], "words": {}, "endings": {}}),
-        table_text(model={"first": [], "words": {"a b": {"NN": 1}}, "endings": {}}),
-        table_text(model={"first": [], "words": {"": {"NN": 1}}, "endings": {}}),
-        table_text(model={"first": [], "words": {"a": {"NN": 1.5}}, "endings": {}}),
         table_text(model={"first": [], "words": {"a": {"NN": 10**400}}, "endings": {}}),
         table_text(model={"first": [], "words": {"a": {"NN": 1}}, "endings": {"a": {"VB": 1}}}),
-        table_text(model={"first": [], "words": {"a": {"NN": 1}}, "endings": {"long": {"NN": 1}}}),
-        table_text(model={"first": [], "words": {f"w{i}": {f"T{i}": 1} for i in range(1500)}, "endings": {}}),
         "[" * 100_000,
+        "\xff",
     ],
 )
 def test_a_damaged_table(tmp_path: Path, text: str) -> None:
-    (tmp_path / "tags.json").write_text(text)
+    (tmp_path / "tags.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"tags\.json is damaged: it holds no table"):
         load_table(tmp_path)
-    (tmp_path / "tags.json").write_text(table_text(version=1))
-    with pytest.raises(DataError, match=r"tags\.json has the format number 1; this version of t2t-lite reads format 2"):
-        load_table(tmp_path)
-    (tmp_path / "tags.json").write_bytes(b"\xff")
-    with pytest.raises(DataError, match=r"tags\.json is damaged"):
-        load_table(tmp_path)
+
+
+def test_a_table_of_another_format() -> None:
+    with pytest.raises(DataError, match="x has the format number 1; this version of t2t-lite reads format 2"):
+        parse_table(table_text(version=1), "x")
     assert parse_table(table_text(), "x").words == {}
 
 

@@ -1,10 +1,10 @@
-"""Model of the tags that words have: how likely a word has a tag, by the word itself or by its last letters.
+"""Model of the tags that words have, by the word or its last letters, and the alignment of tags with words by it.
 
-A parser writes tags without words. Where it has lost or doubled one, the model shows which tag belongs to which word
-(tag_alignment.py), and gives a word without a tag its own. Probabilities are kept as whole numbers, so that Python and
-an exported graph find the same alignment.
+A parser writes tags without words. Where it has lost or doubled one, the model shows which tag belongs to which word,
+and gives a word without a tag its own. Probabilities are kept as whole numbers, so that Python and an exported graph
+(export/alignment_ops.py) find the same alignment, to the last tie.
 
-Legend: R rows, one for each known word and ending, T tags.
+Legend: R rows, one for each known word and ending, T tags; N words, M tags of a sentence.
 """
 
 from __future__ import annotations
@@ -90,25 +90,14 @@ class TagModel:
             for tag, count in tags.items():
                 found[0, self.columns[tag]] += count
         found[0] /= max(found[0].sum(), 1.0)
-        for size in (*range(1, ENDING + 1), None):
-            level = (
-                [(f" {ending}", tags) for ending, tags in self.endings.items() if len(ending) == size]
-                if size
-                else list(self.words.items())
-            )
-            if level:
-                rows = [self.rows[key] for key, _ in level]
-                found[rows] = found[[self._ending_row(key, (size or ENDING + 1) - 1) for key, _ in level]]
-                places, counts = zip(
-                    *(
-                        ((row, self.columns[tag]), count)
-                        for row, (_, tags) in zip(rows, level, strict=True)
-                        for tag, count in tags.items()
-                    ),
-                    strict=True,
-                )
-                found[tuple(np.transpose(places))] += counts
-                found[rows] /= found[rows].sum(1, keepdims=True)
+        endings = [{f" {e}": tags for e, tags in self.endings.items() if len(e) == n} for n in range(1, ENDING + 1)]
+        for longest, level in enumerate([*endings, self.words]):
+            rows = [self.rows[key] for key in level]
+            found[rows] = found[[self._ending_row(key, longest) for key in level]]
+            for row, tags in zip(rows, level.values(), strict=True):
+                for tag, count in tags.items():
+                    found[row, self.columns[tag]] += count
+            found[rows] /= found[rows].sum(1, keepdims=True)
         return found
 
     def row(self, word: str) -> int:
@@ -124,26 +113,22 @@ class TagModel:
         return self.columns.get(tag, len(self.tags))
 
     def to_values(self) -> dict[str, Any]:
-        """Returns what tags.json holds of it."""
+        """Returns what tags.json has of it."""
         return {"first": sorted(self.first), "words": self.words, "endings": self.endings}
 
     @classmethod
     def from_values(cls, values: Any) -> TagModel:
         """Returns the model of `to_values`; ValueError, or another error of a wrong type, if the values are none."""
-        first, words, endings = (values[key] for key in ("first", "words", "endings"))
-        fits = isinstance(first, list) and all(isinstance(tag, str) for tag in first)
-        fits &= all(_are_counts(tags) for counts in (words, endings) for tags in counts.values())
-        fits &= all(0 < len(ending) <= ENDING for ending in endings)
-        fits &= not any(" " in word or not word for word in words)
-        model = cls(words, endings, frozenset(first))
-        fits &= {tag for tags in endings.values() for tag in tags} <= {*model.tags}
-        if not fits or len(model.rows) * len(model.tags) > _MOST_COSTS:
-            raise ValueError("no model of tags")
+        model = cls(check_counts(values["words"]), check_counts(values["endings"]), frozenset(values["first"]))
+        _ = model.costs  # fails now, not in use
         return model
 
 
-def _are_counts(tags: Mapping[str, int]) -> bool:
-    return bool(tags) and all(type(count) is int and 0 < count < _LARGEST for count in tags.values())
+def check_counts(counts: Counts) -> Counts:
+    """Returns counts that were read from a file; ValueError, or another error of a wrong type, if they are none."""
+    if not all(tags and all(type(n) is int and 0 < n < _LARGEST for n in tags.values()) for tags in counts.values()):
+        raise ValueError("no counts of tags")
+    return counts
 
 
 class TagModelCounts:
@@ -198,7 +183,7 @@ def _sort(counts: Mapping[str, Counter[str]], known: Collection[str]) -> Counts:
     return {key: tags for key, tags in kept if tags}
 
 
-BAND = 64
+BAND = 64  # of the alignment: after j tags the words that have passed are j - BAND to j + BAND
 RANKS = 256  # costs are multiplied by it, so that the rank of a choice decides between equal ones; more than D + 1
 FAR = 2**48  # a cost that no alignment has
 
@@ -206,8 +191,10 @@ FAR = 2**48  # a cost that no alignment has
 def align(tags: Sequence[str], words: Sequence[str], model: TagModel) -> list[int | None]:
     """Returns for each tag the number of its word; None: the tag belongs to none.
 
-    If there are as many tags as words, the i-th tag is the i-th word's unless another alignment is cheaper by more than
-    SKIP. Tags after the first N + BAND have no word.
+    The order stays. A tag without a word costs SKIP, and so does a word without a tag; a tag on a word costs what the
+    model says. The cheapest alignment within the band is found by dynamic programming over the tags; of equally cheap
+    ones, one that skips late is taken. With as many tags as words, the i-th tag is the i-th word's unless another
+    alignment is cheaper by more than SKIP. Tags after the first N + BAND have no word.
     """
     columns = [model.column(tag) for tag in tags]
     rows = np.array([model.row(word) for word in words])

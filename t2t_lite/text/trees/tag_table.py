@@ -26,7 +26,7 @@ from pathlib import Path
 
 from t2t_lite.errors import DataError, check_format
 from t2t_lite.text.trees.tag_model import TAG as TAG
-from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts
+from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts, check_counts
 from t2t_lite.text.trees.tree import escape
 
 TAGS_FILE = "tags.json"
@@ -100,7 +100,7 @@ class TagTable:
         """Returns a word's tag after repair: the model's own tag, unless it cannot be right."""
         own = self.words.get(word)
         if own is None:
-            believed = tag not in self.deleted or (self.learned and (tag in self.open or bool(MARK.fullmatch(word))))
+            believed = tag not in self.deleted or (self.learned and (tag in self.open or MARK.fullmatch(word)))
             return tag if believed else TAG
         if (tag, word) in self.pairs:
             return tag
@@ -131,12 +131,8 @@ class TagTable:
 
     def to_json(self) -> str:
         """Returns the text of tags.json."""
-        values = {
-            "version": FORMAT,
-            "deleted": sorted(self.deleted),
-            "words": self.counts,
-            "model": self.model.to_values(),
-        }
+        table = {"version": FORMAT, "deleted": sorted(self.deleted), "words": self.counts}
+        values = {**table, "model": self.model.to_values()}
         return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -228,7 +224,7 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
     """
     path = Path(folder) / TAGS_FILE
     try:
-        text = path.read_text(encoding="utf-8")
+        return parse_table(path.read_bytes(), path)
     except FileNotFoundError:
         _log.warning(
             "%s has no %s, as its training trees have no tags. Punctuation gets the Wall Street Journal's tags, by "
@@ -237,26 +233,18 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
             TAGS_FILE,
         )
         return WSJ
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is damaged: {error}. Prepare the data again.") from error
-    return parse_table(text, path)
 
 
-def parse_table(text: str, name: str | os.PathLike[str]) -> TagTable:
-    """Returns the table from the text of a tags.json; DataError, with `name`, if it is not a table."""
+def parse_table(content: str | bytes, name: str | os.PathLike[str]) -> TagTable:
+    """Returns the table from the content of a tags.json; DataError, with `name`, if it is not a table."""
     try:
-        values = json.loads(text)
+        values = json.loads(content)
         check_format(name, values.get("version"), FORMAT)
-        deleted, counts, model = values["deleted"], values["words"], TagModel.from_values(values["model"])
-        fits = isinstance(deleted, list) and all(isinstance(tag, str) for tag in deleted)
-        fits &= all(
-            tags and all(type(count) is int and count > 0 for count in tags.values()) for tags in counts.values()
-        )
-        json.dumps(values, ensure_ascii=False).encode()  # no half surrogate pairs
-        if not fits:
-            raise ValueError("another form")
+        model = TagModel.from_values(values["model"])
+        table = TagTable.of(values["deleted"], check_counts(values["words"]), model)
+        table.to_json().encode()  # no half surrogate pairs
     except DataError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{name} is damaged: it holds no table of tags. Prepare the data again.") from error
-    return TagTable.of(deleted, counts, model)
+    return table
