@@ -95,16 +95,9 @@ class Field:
     def check(self, value: Any) -> None:
         """Raises UsageError if `value` is of another type, or outside the range."""
         self._check_type(value)
-        if (within := self.meta.within) is None:
-            return
-        if within.below and not within.least <= value < within.largest:
-            raise UsageError(
-                f"hparams: {self.name}={_short(value)} must be at least {within.least} and below {within.largest}."
-            )
-        if value < within.least:
-            raise UsageError(f"hparams: {self.name}={_short(value)} must be at least {within.least}.")
-        if value > within.largest:
-            raise UsageError(f"hparams: {self.name}={_short(value)} must be at most {within.largest:,}.")
+        within = self.meta.within
+        if within and not (within.least <= value <= within.largest and not (within.below and value == within.largest)):
+            raise UsageError(f"hparams: {self.name}={_short(value)} must be from {within}.")
 
     def _check_type(self, value: Any) -> None:
         kind, name = self.kind, self.name

@@ -1,5 +1,6 @@
 """SIGTERM and Ctrl-C: in a small process, and in whole runs that are stopped twice and end like an undisturbed one."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -88,6 +89,18 @@ def test_a_thread_that_is_not_the_main_one_does_without() -> None:
     thread.start()
     thread.join()
     assert ended == [0]
+
+
+def test_the_signals_of_an_asyncio_program_arrive_afterwards() -> None:
+    async def program() -> None:
+        arrived = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, arrived.set)
+        with StopSignals():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(arrived.wait(), 10)
+
+    asyncio.run(program())
 
 
 BUSY = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -31,7 +32,6 @@ from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.build import build_model
 
 _FILE, _FORMAT = "runs.json", 1
-_SPEEDS = "speeds"  # in that file, beside runs, whose names end with -SEED
 _OF_SPEED = ("jit", "remat")  # change no update, but how fast it is; remat is a field of some models only
 # These change no update either, but which updates' weights are compared; a run that is trained keeps all that it has.
 _FIXED = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopping", *_OF_SPEED)
@@ -87,12 +87,19 @@ class _Cost:
 
 
 class Runs:
-    """The runs in the folder of a comparison; runs.json has the requests of those that are done, and speeds."""
+    """The runs in the folder of a comparison.
+
+    runs.json has FORMAT; "runs": by name, the request with which one is done, {} if it is not, and its peak memory; and
+    "speeds" by set.
+    """
 
     def __init__(self, request: CompareRequest) -> None:
         self._request, self._folder = request, Path(request.output_dir)
         self._plans: dict[str, _Plan] = {}
-        self._done = _read(self._folder / _FILE)
+        remedy = "Delete it: only how much memory runs took, and speeds for --train_minutes, are lost."
+        self._state: dict[str, Any] = {"format": _FORMAT, "runs": {}, "speeds": {}}
+        with contextlib.suppress(FileNotFoundError):
+            self._state = read_json(self._folder / _FILE, _FORMAT, {"runs": dict, "speeds": dict}, remedy)
 
     def plan(self, entries: Sequence[Entry]) -> None:
         """Counts the budgets of all entries, so that an error in one ends the command before any training.
@@ -127,7 +134,7 @@ class Runs:
     def _train(self, entry: Entry, seed: int) -> Run:
         name, plan = f"{entry.variant}-{seed}", self._plans[entry.variant]
         start, run = self._start(entry, {**plan.changes, "seed": seed}, name), self._folder / name
-        request, done = start.as_dict(), self._done.get(name, {"request": {}, "peak_mib": 0})
+        request, done = start.as_dict(), self._state["runs"].get(name, {"request": {}, "peak_mib": 0})
         if done["request"] != request or not _reports(run):
             print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
             before = done["peak_mib"] if run.exists() else 0
@@ -136,7 +143,7 @@ class Runs:
             self._record(name, {}, before)  # if the training is stopped, the run is not done
             # A process that has nothing left to train takes less memory.
             self._record(name, request, max(train(start, name), before))
-        return _measured(run, self._done[name]["peak_mib"])
+        return _measure(run, self._state["runs"][name]["peak_mib"])
 
     def _start(self, entry: Entry, changes: Mapping[str, Any], name: str) -> StartRequest:
         """Returns the start of a training run of an entry; the data are prepared."""
@@ -148,13 +155,12 @@ class Runs:
         return StartRequest(output_dir=str(self._folder / name), data=data, recipe=recipe)
 
     def _record(self, name: str, request: dict[str, Any], peak_mib: int) -> None:
-        """Writes the request with which a run is done, {} if it is not, and its memory to runs.json."""
-        self._done[name] = {"request": request, "peak_mib": peak_mib}
+        self._state["runs"][name] = {"request": request, "peak_mib": peak_mib}
         self._write()
 
     def _write(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        replace_file(self._folder / _FILE, json.dumps({"format": _FORMAT, **self._done}, indent=2).encode())
+        replace_file(self._folder / _FILE, json.dumps(self._state, indent=2))
 
     def _data(self, entry: Entry) -> tuple[RunSpec, Store]:
         """Prepares the data, which all entries share; returns them with the specification of one entry's run."""
@@ -193,7 +199,7 @@ class Runs:
 
         A second measurement would differ, and so would the end of a training that was interrupted.
         """
-        name, speeds = cost.entry.variant, self._done.setdefault(_SPEEDS, {})
+        name, speeds = cost.entry.variant, self._state["speeds"]
         of = {"recipe": _timed(self._request.recipe(cost.entry).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})
         if {field: kept.get(field) for field in of} != of:
@@ -203,33 +209,6 @@ class Runs:
             speeds[name] = kept = {**of, "flops_per_second": found}
             self._write()
         return float(kept["flops_per_second"])
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Returns what runs.json holds, {} if there is none; DataError if it is not what `Runs` writes."""
-    remedy = (
-        "Delete it: the trainer sees what is done, and only how much memory that took and the speeds for "
-        "--train_minutes are lost."
-    )
-    try:
-        found = read_json(path, _FORMAT, _check_form, remedy)
-    except FileNotFoundError:
-        return {}
-    del found["format"]
-    return found
-
-
-def _check_form(found: dict[str, Any]) -> None:
-    runs = {name: each for name, each in found.items() if name not in (_SPEEDS, "format")}
-    if not all(type(each["request"]) is dict and type(each["peak_mib"]) is int for each in runs.values()):
-        raise TypeError("a run has no request or no memory")
-    if not all(_is_speed(each["flops_per_second"]) for each in found.get(_SPEEDS, {}).values()):
-        raise TypeError("a speed has no number")
-
-
-def _is_speed(value: object) -> bool:
-    """Whether it is a number from which steps can be computed: neither true nor 1e999."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e30
 
 
 def _timed(hparams: config.HParams) -> dict[str, Any]:
@@ -288,7 +267,7 @@ def _reports(folder: Path) -> list[dict[str, Any]]:
     return [line for line in read_metrics(folder) if "flops" in line]
 
 
-def _measured(folder: Path, peak_mib: int) -> Run:
+def _measure(folder: Path, peak_mib: int) -> Run:
     reports = _reports(folder)
     if not reports:
         raise DataError(

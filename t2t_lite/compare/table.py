@@ -97,7 +97,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
         groups: of runs that differ in their seeds; one group is in memory at a time.
         budget: of each run, as in `Row`.
     """
-    found = [_measured(runs, usr_dir, timed=runs is groups[0]) for runs in groups]
+    found = [_measure_group(runs, usr_dir, timed=runs is groups[0]) for runs in groups]
     first, runs = found[0], [run for group in groups for run in group]
     return Row(
         name=name,
@@ -116,7 +116,7 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
     )
 
 
-def _measured(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
+def _measure_group(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
     opened = OpenRequest(folders=tuple(run.folder for run in runs), usr_dir=usr_dir).open_to_decode()
     store, metric = opened.store(), opened.spec.make_problem().make_metric()
     evaluate = Evaluator(opened.model, store, opened.translator, metric)

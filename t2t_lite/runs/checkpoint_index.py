@@ -9,24 +9,20 @@ aborts TensorFlow.
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.tensor_bundle_pb2 import BundleEntryProto, BundleHeaderProto
 
 _TEXT = 7  # TensorFlow's numbers of types: of texts, and below of those of numbers with so many bytes
 _KINDS = {1: (4, 6, 10, 11, 12, 24, 25), 2: (5, 14, 15, 16, 17, 19), 4: (1, 3, 13, 22), 8: (2, 8, 9, 23), 16: (18,)}
 _BYTES = {kind: size for size, kinds in _KINDS.items() for kind in kinds}
 _MOST_BYTES, _MOST_FILES, _MOST_DIMENSIONS, _MOST_NUMBERS = 1 << 26, 1 << 16, 32, 1 << 48
-_VARINT, _MESSAGE, _FIXED32 = 0, 2, 5  # how protocol buffers store a field
-_HEADER = {1: _VARINT, 2: _VARINT, 3: _MESSAGE}  # files, byte order, version
-# Type, shape, file, offset, size, checksum.
-_ENTRY = {1: _VARINT, 2: _MESSAGE, 3: _VARINT, 4: _VARINT, 5: _VARINT, 6: _FIXED32}
-_SHAPE, _DIMENSION = {2: _MESSAGE}, {1: _VARINT, 2: _MESSAGE}
 _MAGIC = (0xDB4775248B80FB57).to_bytes(8, "little")
 _FOOTER, _TRAILER, _LONGEST_KEY = 48, 5, 2000  # bytes
-_Fields = Mapping[int, list[int | bytes]]
 
 
 def check_index(path: str) -> None:
@@ -37,66 +33,52 @@ def check_index(path: str) -> None:
     """
     found = _read_table(_read_regular(f"{path}.index", _MOST_BYTES))
     number = _number_of_files(*next(found, (b"no header", b"")))
-    sizes: dict[int, int] = {}  # of data files
+    files = [f"{path}.data-{i:05d}-of-{number:05d}" for i in range(number)]
+    sizes = [_size(file) for file in files]
     for key, value in found:
-        name = _name(key)
+        name = key.decode("utf-8", "replace")
+        if not name.isprintable() or "\ufffd" in name:
+            raise ValueError(f"a variable has the name {key[:80]!r}")
         try:
-            entry = _fields(value, _ENTRY)
-            file = _number(entry, 3)
-            if file >= number:
-                raise ValueError("lies in a file of which there are fewer")
-            data = f"{path}.data-{file:05d}-of-{number:05d}"
-            if file not in sizes:
-                sizes[file] = _size(data)
-            _check_entry(entry, data, sizes[file])
-        except ValueError as error:
+            entry = BundleEntryProto.FromString(value)
+            if not 0 <= entry.shard_id < number or entry.slices:
+                raise ValueError("lies in another file, or in slices")
+            _check_entry(entry, files[entry.shard_id], sizes[entry.shard_id])
+        except (ValueError, DecodeError) as error:
             raise ValueError(f"{name} {error}") from None
 
 
 def _number_of_files(key: bytes, value: bytes) -> int:
     try:
-        header = _fields(value, _HEADER)
-        number, byte_order = _number(header, 1), _number(header, 2)
-    except ValueError:
-        number = byte_order = 0
-    if key or byte_order or not 1 <= number <= _MOST_FILES:
+        header = BundleHeaderProto.FromString(value)
+    except DecodeError:
+        header = BundleHeaderProto()
+    if key or header.endianness or not 1 <= header.num_shards <= _MOST_FILES:
         raise ValueError("its index has no header that is known")
-    return number
+    return int(header.num_shards)
 
 
-def _name(key: bytes) -> str:
-    """The name of a variable, which can be printed."""
-    name = key.decode("utf-8", "replace")
-    if not name.isprintable() or "\ufffd" in name:
-        raise ValueError(f"a variable has the name {key[:80]!r}")
-    return name
-
-
-def _check_entry(entry: _Fields, data: str, room: int) -> None:
+def _check_entry(entry: BundleEntryProto, data: str, room: int) -> None:
     """Raises ValueError unless a variable has a type, a shape and a place in the file `data`, of `room` bytes."""
-    kind, offset, size = _number(entry, 1), _number(entry, 4), _number(entry, 5)
-    if kind not in _BYTES and kind != _TEXT:
-        raise ValueError(f"has the type {kind}, which no weights have")
-    numbers = _count(b"".join(_messages(entry, 2)))
-    if offset + size > room:
-        raise ValueError(f"lies outside of its file, {os.path.basename(data)}")
-    if kind != _TEXT:
-        if numbers * _BYTES[kind] != size:
-            raise ValueError("has another number of bytes than its shape says")
-    elif numbers > size or (numbers and _text_bytes(data, offset, size, numbers) > size):
-        raise ValueError("holds texts that are longer than its bytes")
-
-
-@functools.lru_cache  # many variables have one shape
-def _count(shape: bytes) -> int:
-    """The number of a variable's values, by its shape."""
-    dimensions = [_fields(each, _DIMENSION) for each in _messages(_fields(shape, _SHAPE), 2)]
-    if not all(b"".join(_messages(each, 2)).isascii() for each in dimensions):
-        raise ValueError("has dimensions with odd names")
-    sizes = [_number(each, 1) for each in dimensions]
-    if len(sizes) > _MOST_DIMENSIONS or math.prod(max(size, 1) for size in sizes) > _MOST_NUMBERS:
+    if entry.dtype not in _BYTES and entry.dtype != _TEXT:
+        raise ValueError(f"has the type {entry.dtype}, which no weights have")
+    sizes = [dimension.size for dimension in entry.shape.dim]
+    if (
+        entry.shape.unknown_rank
+        or len(sizes) > _MOST_DIMENSIONS
+        or min(sizes, default=0) < 0
+        or math.prod(max(size, 1) for size in sizes) > _MOST_NUMBERS
+        or not all(dimension.name.isascii() for dimension in entry.shape.dim)
+    ):
         raise ValueError("has a shape that no weights have")
-    return math.prod(sizes)
+    if min(entry.offset, entry.size) < 0 or entry.offset + entry.size > room:
+        raise ValueError(f"lies outside of its file, {os.path.basename(data)}")
+    numbers = math.prod(sizes)
+    if entry.dtype != _TEXT:
+        if numbers * _BYTES[entry.dtype] != entry.size:
+            raise ValueError("has another number of bytes than its shape says")
+    elif numbers > entry.size or (numbers and _text_bytes(data, entry.offset, entry.size, numbers) > entry.size):
+        raise ValueError("holds texts that are longer than its bytes")
 
 
 def _text_bytes(data: str, offset: int, size: int, number: int) -> int:
@@ -129,41 +111,6 @@ def _size(path: str) -> int:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError(f"{os.path.basename(path)} is not a regular file")
     return status.st_size
-
-
-def _fields(message: bytes, kinds: Mapping[int, int]) -> _Fields:
-    """Reads a protocol buffer whose fields may be those of `kinds` only, each stored as it says there."""
-    found: dict[int, list[int | bytes]] = {}
-    place, end = 0, len(message)
-    while place < end:
-        field, kind = message[place] >> 3, message[place] & 7  # of a byte: no field here has a number above 6
-        place += 1
-        if kinds.get(field) != kind:
-            raise ValueError("is described in an unknown form")
-        value: int | bytes
-        if kind == _VARINT:
-            value, place = _varint(message, place)
-        else:
-            size = 4
-            if kind == _MESSAGE:
-                size, place = _varint(message, place)
-            value, place = message[place : place + size], place + size
-        if place > end:
-            raise ValueError("is described in a form that is cut off")
-        found.setdefault(field, []).append(value)
-    return found
-
-
-def _number(fields: _Fields, field: int) -> int:
-    """A number that is stored once, or 0; ValueError for a negative one."""
-    values = fields.get(field, [0])
-    if len(values) > 1 or not isinstance(values[0], int) or values[0] >> 63:
-        raise ValueError("is described with odd numbers")
-    return values[0]
-
-
-def _messages(fields: _Fields, field: int) -> list[bytes]:
-    return [value for value in fields.get(field, []) if isinstance(value, bytes)]
 
 
 def _read_table(table: bytes) -> Iterator[tuple[bytes, bytes]]:

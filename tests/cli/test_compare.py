@@ -287,18 +287,7 @@ def test_a_training_that_fails_is_named(tmp_path: Path, capfd: pytest.CaptureFix
     assert "If it ends so again, leave its set out of --sets" in said
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("[]", "null", "{"),
-        *('{"format": 1, "tiny-1": {}}', '{"format": 1, "tiny-1": {"request": 1, "peak_mib": 1}}'),
-        '{"format": 1, "speeds": {"tiny": {}}}',
-        *(
-            f'{{"format": 1, "speeds": {{"tiny": {{"flops_per_second": {value}}}}}}}'
-            for value in ("1e999", "0", "true", '"1"')
-        ),
-    ],
-)
+@pytest.mark.parametrize("text", ["null", "{", '{"format": 1, "speeds": {"tiny": {}}}'])
 def test_a_damaged_list_of_runs(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "runs.json").write_text(text, "utf-8")
     assert compare.main([*FLAGS, "--sets=tiny", "--train_steps=2", f"--output_dir={tmp_path}"]) == 1

@@ -193,7 +193,7 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
         (["--hypotheses=a", "--references=b", "--metric=chrf", "--language=de"], "--language is for BLEU and TER, not"),
         (["--output_dir=x", "--split=train"], "invalid choice: 'train'"),
         (["--output_dir=x", "--checkpoint=last"], "'last' is neither best, averaged, newest nor a step"),
-        (["--output_dir=x", "--beam_size=0"], "beam_size=0 must be at least 1"),
+        (["--output_dir=x", "--beam_size=0"], "beam_size=0 must be from 1 to 1,000"),
         (["--no_such_flag"], "--no_such_flag"),
     ],
 )

@@ -88,8 +88,8 @@ def test_the_model_is_the_flags_or_the_files_or_else_the_sets(tmp_path: Path) ->
         ({"hidden_size": 3}, 2, "tensor2tensor's hidden_size is d_model here"),
         ({"hparams": {"droput": 0.1}}, 2, "there is no 'droput'. Did you mean 'dropout'"),
         ({"d_model": "512"}, 2, "d_model='512' is not an integer"),
-        ({"num_layers": 100000000}, 2, "num_layers=100000000 must be at most 256"),
-        ({"dropout": 1.5}, 2, "dropout=1.5 must be at least 0 and below 1"),
+        ({"num_layers": 100000000}, 2, "num_layers=100000000 must be from 1 to 256"),
+        ({"dropout": 1.5}, 2, "dropout=1.5 must be from 0 to below 1"),
         ('{"seed": 1, "seed": 2}', 2, "'seed' is given twice: 1 and 2."),
         ([1], 2, "holds no JSON object"),
         ({"hparams": {}, "hparams_set": 5}, 2, "hparams_set is 5, not a name"),
@@ -117,7 +117,7 @@ def test_datagen_takes_a_file_too(tmp_path: Path) -> None:
 
 def test_describe_refuses_what_no_machine_can_hold() -> None:
     for flag, message in (
-        ("--hparams=num_layers=100000000", "num_layers=100000000 must be at most 256."),
+        ("--hparams=num_layers=100000000", "num_layers=100000000 must be from 1 to 256."),
         ("--hparams=num_layers=256,d_model=65536", "give a model of 1.3e+13 parameters; at most 100,000,000,000"),
         ("--vocab_size=100000000", "--vocab_size=100000000 is too large; it counts pieces, at most 10,000,000."),
     ):
@@ -190,7 +190,7 @@ def test_the_settings_of_a_model_of_ones_own_are_those_of_the_contributors_page(
     assert re.search(r"\nModel gru:\n  units +int +64 +1 to 65,536 +size of the states\n\nOptimizer, ", shown)
     assert "num_heads" not in shown
     for change, message in (
-        ("units=0", "error: hparams: units=0 must be at least 1."),
+        ("units=0", "error: hparams: units=0 must be from 1 to 65,536."),
         (
             "d_ff=32",
             "error: hparams: the model gru does not read 'd_ff', a setting of moe and transformer and transformer_moe; "

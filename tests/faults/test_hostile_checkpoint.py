@@ -110,7 +110,7 @@ def test_commands_name_the_checkpoint(run: Run, copy: Path, tmp_path: Path) -> N
     }
     for command, more in flags.items():
         status, said = run(command, f"--output_dir={copy}", *more)
-        assert (status, "damaged or incomplete (weights is described with odd numbers)" in said) == (1, True), said
+        assert (status, "damaged or incomplete (weights has a shape that no weights have)" in said) == (1, True), said
         assert ("Choose another with --checkpoint" in said) == (command in ("decoder", "exporter", "avg_checkpoints"))
 
 

@@ -124,5 +124,5 @@ def test_sizes_that_cannot_be_are_refused() -> None:
         UsageError, match="kernel_width=3, dilations=20 give a convolution over 1,048,577 positions; at"
     ):
         config.override(TINY, "dilations=20")
-    with pytest.raises(UsageError, match="unfold_factor=0.5 must be at least 1"):
+    with pytest.raises(UsageError, match="unfold_factor=0.5 must be from 1 to"):
         config.override(TINY, "unfold_factor=0.5")

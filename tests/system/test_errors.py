@@ -29,8 +29,8 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "hparam": ((*TOY, "--hparams=dropuot=0.2"), 2, "there is no 'dropuot'. Did you mean 'dropout'"),
     "hparam without a value": ((*TOY, "--hparams=dropout"), 2, "'dropout' is not of the form name=value"),
     "hparam of another type": ((*TOY, "--hparams=num_layers=two"), 2, "num_layers=two is not an integer"),
-    "hparam out of range": ((*TOY, "--hparams=dropout=1.5"), 2, "dropout=1.5 must be at least 0 and below 1"),
-    "no steps": ((*TOY, "--train_steps=0"), 2, "train_steps=0 must be at least 1"),
+    "hparam out of range": ((*TOY, "--hparams=dropout=1.5"), 2, "dropout=1.5 must be from 0 to below 1"),
+    "no steps": ((*TOY, "--train_steps=0"), 2, "train_steps=0 must be from 1 to"),
     "flag": ((*TOY, "--hparam_set=tiny"), 2, "there is no flag --hparam_set. Did you mean '--hparams_set'"),
     "no flag": ((*TOY, "tiny"), 2, "'tiny' is not a flag; values follow theirs, as in --problem=toy_ende."),
     "beginning of a flag": (("trainer", "--prob=toy_ende", "--output_dir={new}"), 2, "there is no flag --prob. "
