@@ -70,8 +70,7 @@ class ParsingProblem(Problem):
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields (words, symbols) of the trees that hold words; then says, once, what else there was."""
-        without_words = 0
-        first = ""
+        without_words, first = 0, ""
         odd: Counter[str] = Counter()
         examples: dict[str, str] = {}
         for number, tree in enumerate(self.trees(split), start=1):
@@ -87,8 +86,7 @@ class ParsingProblem(Problem):
             yield _words_and_symbols(normal)
         self.left_out = {**self.left_out, split: {"without words": without_words}}
         if without_words:
-            trees = "1 tree without words is" if without_words == 1 else f"{without_words:,} trees without words are"
-            self._say(logging.INFO, f"{split}: {trees} left out, first {first}.")
+            self._say(logging.INFO, f"{split}: trees without words are left out: {without_words:,}, first {first}.")
         if odd:
             listed = ", ".join(f"{name} {count:,} (first {examples[name]})" for name, count in odd.most_common())
             self._say(

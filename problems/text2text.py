@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.cleaning import fault
+from t2t_lite.data.cleaning import find_fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import OnDamaged, Part, describe_missing, find_files, read_part
 from t2t_lite.data.held_out import HeldOut
@@ -187,7 +187,7 @@ class Text2text(Problem):
         return self._held_out
 
     def _is_clean(self, pair: tuple[str, str]) -> bool:
-        return fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages, self.cleaning) is None
+        return find_fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages, self.cleaning) is None
 
     def _read(self, part: Part, split: str) -> Iterator[tuple[str, str]]:
         for number, pair in enumerate(read_part(part, self._languages, self._leave_out(split)), start=1):

@@ -1,17 +1,9 @@
 """wmt14_ende and wmt14_enfr: the paper's data (section 5.1), from TensorFlow Datasets or from files of one's own.
 
---raw_dir=DIR reads the files from the archives of WMT 2014. They may be in DIR or in one folder inside it (training/,
-dev/, test-full/, ...); DIR itself comes first. Both sides of a pair must be in one folder, plain or .gz. For wmt14_enfr
-read fr instead of de:
-
-train  train.en and train.de; or else all of these that exist, in this order: europarl-v7.de-en.{en,de},
-       commoncrawl.de-en.{en,de}, news-commentary-v9.de-en.{en,de}; for French also undoc.2000.fr-en.{en,fr} and
-       giga-fren.release2.fixed.{en,fr}
-dev    newstest2013.en and newstest2013.de, or newstest2013-src.en.sgm and newstest2013-ref.de.sgm
-test   newstest2014.en and newstest2014.de, newstest2014.deen.en and newstest2014.deen.de, or
-       newstest2014-deen-src.en.sgm and newstest2014-deen-ref.de.sgm
-
-TensorFlow Datasets shuffles when it prepares data, so the lines of its test set are not in WMT's order.
+--raw_dir=DIR reads the files from the archives of WMT 2014 (docs/data.md lists their names). They may be in DIR or in
+one folder inside it (training/, dev/, test-full/, ...); DIR itself comes first. Both sides of a pair must be in one
+folder, plain or .gz. TensorFlow Datasets shuffles when it prepares data, so the lines of its test set are not in WMT's
+order.
 """
 
 from __future__ import annotations

@@ -36,14 +36,14 @@ class Sentences(Draw):
             clause = self.clause()
             ends, source, target = "?", english(clause, "verb first"), german(clause, "verb first")
         elif form < 0.7:
-            ends, source, target = ".", *self._said()
+            ends, source, target = ".", *self._report_speech()
         elif form < 0.78:
             ends, source, target = ".", *self._coordinate()
         else:
             ends, source, target = ".", *self._subordinate(first=form < 0.88)
         return capitalise(source) + ends, capitalise(target) + ends
 
-    def _said(self) -> tuple[str, str]:
+    def _report_speech(self) -> tuple[str, str]:
         that = self.clause(short=True)
         main = Clause(self.person(), self.pick(words.VERBS["saying"]))
         return f"{english(main)} that {english(that)}", f"{german(main)}, dass {german(that, 'verb last')}"
@@ -67,7 +67,7 @@ class Sentences(Draw):
         kind = self.pick(("accusative",) * 9 + ("dative", "giving", "intransitive", "be") * 3 + ("motion",) * 2)
         adverb = None if short or self.chance(0.5) else self.pick(words.ADVERBS)
         if kind == "be":
-            subject, predicate = self._described()
+            subject, predicate = self._describe()
             adverb = adverb if predicate.passing else None  # nobody is old on Monday
             return Clause(subject, words.BE, adverb=adverb, predicate=predicate)
         subject, verb = self.person(), self.pick(words.VERBS[kind])
@@ -100,7 +100,7 @@ class Sentences(Draw):
         adjective = self.pick(words.ADJECTIVES[kind]) if self.chance(adjectives) else None
         return NounPhrase(noun, determiner, adjective, plural)
 
-    def _described(self) -> tuple[Phrase, Adjective]:
+    def _describe(self) -> tuple[Phrase, Adjective]:
         if self.chance(0.3):
             return self.person(pronouns=0.8), self.pick(words.ADJECTIVES["person"])
         kind = self.pick(tuple(words.NOUNS))

@@ -106,8 +106,8 @@ class _Sentences(Clauses):
         says, sing = self.pick(words.VERBS["saying"]).finite(plural, past=False), self.short("person", not plural)
         dance = self.short("person", plural != reported)
         if reported:
-            return he + phrase("VP", says, self.that_clause(they + self.joined(sing, dance)))
-        return he + self.joined(says + self.that_clause(they + phrase("VP", sing)), dance)
+            return he + phrase("VP", says, self.that_clause(they + self.join(sing, dance)))
+        return he + self.join(says + self.that_clause(they + phrase("VP", sing)), dance)
 
     def command(self) -> Nodes:
         verb, rest = self.predicate("person", 1)

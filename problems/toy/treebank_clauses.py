@@ -42,7 +42,7 @@ class Clauses(NounPhrases):
         adverb = phrase("ADVP", self.word("RB", "often")) if self.chance(0.1) else ()
         if subject.kind in LIVING and self.chance(0.05):
             past = not subject.decides and self.chance(0.5)
-            both = self.joined(*(self.short(subject.kind, subject.plural, past) for _ in range(2)))
+            both = self.join(*(self.short(subject.kind, subject.plural, past) for _ in range(2)))
             return subject.nodes + adverb + both
         verb, rest = self.predicate(subject.kind, budget)
         if verb is BE:
@@ -150,7 +150,7 @@ class Clauses(NounPhrases):
         rest = self.object_phrase(self.pick(verb.objects)) if verb.objects else ()
         return verb.finite(plural, past) + rest
 
-    def joined(self, one: Nodes, two: Nodes) -> Nodes:
+    def join(self, one: Nodes, two: Nodes) -> Nodes:
         """Returns two verb phrases' parts as one phrase: flat if they are words, as the treebank has it."""
         if len(one) > 1 or len(two) > 1:
             one, two = phrase("VP", one), phrase("VP", two)

@@ -1,4 +1,4 @@
-"""Cleaning of training pairs: what is left out, why, and how many of each, without holding the corpus in memory.
+"""Cleaning of training pairs, without holding the corpus in memory.
 
 Reasons to leave out a pair, in this order; a pair is counted under the first of those asked for that applies:
 
@@ -37,7 +37,7 @@ _BLOCK = 1 << 16  # verdicts read or written at once
 _PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 
 
-def fault(
+def find_fault(
     pair: Pair,
     max_words: int,
     max_ratio: float,
@@ -69,7 +69,7 @@ class Cleaner:
     Args:
         pairs: the pairs to clean.
         file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
-        max_words, max_ratio, languages, reasons: as of `fault`.
+        max_words, max_ratio, languages, reasons: as of `find_fault`.
 
     Attributes:
         pairs: number of pairs judged.
@@ -121,7 +121,7 @@ class Cleaner:
         return self._file.tell() // 8
 
     def _verdict(self, pair: Pair) -> int:
-        found = fault(pair, self._max_words, self._max_ratio, self._languages, self._reasons)
+        found = find_fault(pair, self._max_words, self._max_ratio, self._languages, self._reasons)
         if found is not None:
             return CLEANING_REASONS.index(found)
         # With the length of the source, different pairs never give the same joined text.

@@ -93,7 +93,6 @@ class Plan(abc.ABC):
 
     Attributes:
         steps_per_epoch: batches of an epoch, the same number in each.
-        max_length: as given.
         left_out: how many pairs are left out as too long.
 
     Raises:

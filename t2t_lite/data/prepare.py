@@ -17,7 +17,7 @@ from t2t_lite.data import given_vocabulary, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.overlap import Overlap, overlap_line
-from t2t_lite.data.samples import OnPairs, TrainingText, hash_text, place_of, read_pairs, report
+from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs, report
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
@@ -50,9 +50,8 @@ def prepare(
 ) -> Store:
     """Returns the store `data_dir`/NAME of `problem`; makes it if it is not there yet.
 
-    A store that was made from the same data with the same settings (identity.py) is opened as it is, and a message says
-    when it was made. Memory is bounded: text is read as a stream. The store appears under its name only when it is
-    complete.
+    A store that was made from the same data with the same settings (identity.py) is opened as it is. Memory is bounded:
+    text is read as a stream. The store appears under its name only when it is complete.
 
     Args:
         vocabularies: (source, target), to encode the text with; None: a vocabulary is trained on the text.
@@ -75,7 +74,10 @@ def prepare(
     store = None if force or again else _open_if_same(problem, folder, vocabularies, progress, known)
     if store is not None:
         return store
-    splits = _check_splits(problem)  # before anything is written
+    splits = problem.splits()  # before anything is written
+    for needed in ("train", "dev"):
+        if needed not in splits:
+            raise DataError(f"The problem {problem.name!r} has no split {needed!r}, only {', '.join(splits)}.")
     if vocabularies is not None:
         problem.codec.check_vocabularies(problem.name, *vocabularies)
         given_vocabulary.check_line_breaks(problem, vocabularies)
@@ -104,14 +106,6 @@ def _check_arguments(problem: Problem, num_workers: int | None) -> None:
     check_codec(problem)
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
-
-
-def _check_splits(problem: Problem) -> tuple[str, ...]:
-    splits = problem.splits()
-    for needed in ("train", "dev"):
-        if needed not in splits:
-            raise DataError(f"The problem {problem.name!r} has no split {needed!r}, only {', '.join(splits)}.")
-    return splits
 
 
 def _is_there(folder: Path) -> bool:
@@ -189,7 +183,7 @@ def _write(
             facts[split] |= {"text": False, **train.facts()}
             counts[split] = train.counts
         counts[split].unknown = unknown
-    text_counts.say(counts, vocabularies, "markup" in problem.cleaning, functools.partial(place_of, problem))
+    text_counts.log_counts(counts, vocabularies, "markup" in problem.cleaning, functools.partial(find_place, problem))
     for split, pairs in small.items():
         facts[split]["in_train"] = in_train = overlap.facts(split)
         if line := overlap_line(split, in_train, len(pairs)):

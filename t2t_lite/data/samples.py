@@ -48,7 +48,7 @@ def read_pairs(problem: Problem, split: str, counts: SplitCounts | None = None) 
         yield read(pair[0]), read(pair[1])
 
 
-def place_of(problem: Problem, split: str, side: int, text: str) -> str:
+def find_place(problem: Problem, split: str, side: int, text: str) -> str:
     """Returns where the first pair is whose source (`side` 0) or target (1) is `text`; reads the pairs again."""
     for number, pair in enumerate(read_pairs(problem, split), start=1):
         if pair[side] == text:

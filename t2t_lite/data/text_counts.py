@@ -1,4 +1,4 @@
-"""What is unusual in the text of a problem, counted for each split and side as it is read, and said when all is read.
+"""What is unusual in the text of a problem, counted for each split and side as it is read, and logged at the end.
 
 Counted are white space that a vocabulary does not give back, marks of other tools (text/prepared_text.py), pairs that
 are markup (text/markup.py) or have an empty side, and, where the text is encoded, unknown pieces
@@ -83,7 +83,7 @@ class SplitCounts:
         return {"unusual": found} if found else {}
 
 
-def say(
+def log_counts(
     splits: dict[str, SplitCounts],
     vocabularies: tuple[AnyVocabulary, AnyVocabulary],
     cleaned: bool,
@@ -92,7 +92,6 @@ def say(
     """Logs a line for each kind that is not zero.
 
     Args:
-        splits: by name.
         vocabularies: of source and target; they decide which white space is lost.
         cleaned: whether cleaning leaves the markup out of the training data.
         place: returns where a text of a split and a side is.
@@ -108,7 +107,7 @@ def say(
     if absent := list(splits["train"].absent):
         _log.warning("--keep_whole: no training pair holds %s.", ", ".join(map(repr, absent)))
     for kind in WHITE_SPACE:
-        if line := _white_space_line(kind, splits, vocabularies):
+        if line := _describe_white_space(kind, splits, vocabularies):
             _log.info("%s", line)
     for name, counts in splits.items():
         # A vocabulary of another toolkit may be one of pieces that another tool has cut.
@@ -120,12 +119,14 @@ def say(
         for warning in prepared_warnings(texts):
             _log.warning("%s", warning)
         if counts.empty.number:
-            _log.info("%s", _empty_line(name, counts))
+            what = "left out" if name == "train" else "kept: an empty text has an empty translation"
+            number, place = f"{counts.empty.number:,} of {counts.pairs:,}", counts.empty.place
+            _log.info("%s pairs of %s have an empty side (first: %s). They are %s.", number, name, place, what)
         if counts.markup.number and not (cleaned and name == "train"):
-            _log.warning("%s", _markup_line(name, counts))
+            _log.warning("%s", _describe_markup(name, counts))
 
 
-def _white_space_line(
+def _describe_white_space(
     kind: WhiteSpace, splits: dict[str, SplitCounts], vocabularies: tuple[AnyVocabulary, AnyVocabulary]
 ) -> str:
     """Returns what is lost of a kind of white space; "" if nothing is."""
@@ -140,19 +141,9 @@ def _white_space_line(
     return f"{kind.name} are not kept: {shown}. They are in {', '.join(found)}." if found else ""
 
 
-def _empty_line(split: str, counts: SplitCounts) -> str:
-    what = "left out" if split == "train" else "kept: an empty text has an empty translation"
-    number, place = counts.empty.number, counts.empty.place
-    return f"{number:,} of {counts.pairs:,} pairs of {split} have an empty side (first: {place}). They are {what}."
-
-
-def _markup_line(split: str, counts: SplitCounts) -> str:
+def _describe_markup(split: str, counts: SplitCounts) -> str:
     number, example, place = counts.markup.number, counts.markup.example[:80], counts.markup.place
-    advice = (
-        "--clean=markup leaves them out, and --clean leaves all faulty pairs out"
-        if split == "train"
-        else "Take these lines out of the files"
-    )
+    advice = "--clean=markup leaves them out" if split == "train" else "Take these lines out of the files"
     return (
         f"{number:,} of {counts.pairs:,} pairs of {split} ({number / counts.pairs:.1%}) are one XML element on both "
         f"sides, and not sentences, such as {example!r} ({place}). {advice}."

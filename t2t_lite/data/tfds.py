@@ -73,28 +73,15 @@ def _send_tfds(sender: Connection, name: str, split: str, languages: tuple[str, 
             sender.send(list(zip(*sides, strict=True)))
         sender.send([])
     except Exception as error:
-        sender.send(_message(error, name, split))
+        sender.send(_describe_error(error, name, split))
 
 
-def _message(error: Exception, name: str, split: str) -> str:
-    import requests
-
+def _describe_error(error: Exception, name: str, split: str) -> str:
     folder = os.environ.get("TFDS_DATA_DIR", "~/tensorflow_datasets")
-    if isinstance(error, requests.exceptions.RequestException) and error.request is not None:
-        url: Any = error.request.url
-        # Only the reason inside "Max retries exceeded", and the original error inside "Unable to connect to proxy".
-        reason: Any = getattr(error.args[0], "reason", error) if error.args else error
-        reason = getattr(reason, "original_error", reason)
-        return (
-            f"{name} is not in {folder}, and TensorFlow Datasets could not download {url} in "
-            f"{_RETRIES + 1} tries: {reason}. Connect this machine (http_proxy and https_proxy name a proxy), set "
-            "TFDS_DATA_DIR to a folder where TensorFlow Datasets has prepared it, or give the folder of the files "
-            "with --raw_dir=DIR."
-        )
     return (
-        f"TensorFlow Datasets could not give {name}, split {split!r}: {type(error).__name__}: {error}\nIt keeps "
-        f"its data in {folder} (TFDS_DATA_DIR names another folder) and downloads what is not there. "
-        "If you have the files, give their folder with --raw_dir=DIR."
+        f"TensorFlow Datasets could not give {name}, split {split!r}: {type(error).__name__}: {error}\nIt keeps its "
+        f"data in {folder} (TFDS_DATA_DIR names another folder) and downloads what is not there (http_proxy and "
+        "https_proxy name a proxy). If you have the files, give their folder with --raw_dir=DIR."
     )
 
 
@@ -123,9 +110,8 @@ def _tfds_chunks(name: str, split: str) -> Iterator[dict[str, list[bytes]]]:
 def _limit_retries() -> None:
     """Makes TensorFlow Datasets give up on a server in seconds, in this process.
 
-    By default it tries eleven times, with a warning each and pauses that add up to three minutes, and waits forever for
-    a server that does not answer. It makes a new adapter for each request, so a class that limits both replaces the
-    adapter's class.
+    By default it tries eleven times, in three minutes, and waits forever for a server that does not answer. It makes a
+    new adapter for each request, so a class that limits both replaces the adapter's class.
     """
     import requests
 

@@ -136,8 +136,8 @@ def test_trees_without_words_are_counted(tmp_path: Path, caplog: pytest.LogCaptu
     left_out = {split: facts["left_out"] for split, facts in store.manifest["splits"].items()}
     assert left_out == {split: {"without words": n} for split, n in {"train": 1, "dev": 3, "test": 0}.items()}
     assert [message for message in caplog.messages if "without words" in message] == [
-        "dev: 3 trees without words are left out, first tree 2, ( ()).",
-        "train: 1 tree without words is left out, first tree 4, ( (X (-NONE- *))).",
+        "dev: trees without words are left out: 3, first tree 2, ( ()).",
+        "train: trees without words are left out: 1, first tree 4, ( (X (-NONE- *))).",
     ]
 
 
