@@ -166,10 +166,9 @@ def test_a_field_of_a_type_that_no_value_can_be_read_as_is_refused(kind: str) ->
 
 
 def test_fields_come_group_by_group_and_the_model_has_its_own() -> None:
-    for cls, own in ((TransformerHParams, 27), (RnnHParams, 9), (config.HParams, 0)):
+    for cls in (TransformerHParams, RnnHParams, config.HParams):
         groups = [field.group for field in config.fields(cls).values()]
-        assert [*dict.fromkeys(groups)] == ["model", "optimization", "batch", "run", "decode"][own == 0 :]
-        assert len(config.model_fields(cls)) == own
+        assert [*dict.fromkeys(groups)] == ["model", "optimization", "batch", "run", "decode"][cls is config.HParams :]
         assert [*config.to_dict(cls())] == [*config.fields(cls)]
         assert {field.name for field in dataclasses.fields(cls)} == config.fields(cls).keys()
     assert config.recipe_class("rnn") is RnnHParams

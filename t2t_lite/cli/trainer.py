@@ -8,7 +8,7 @@ import sys
 from t2t_lite import recipe_text, registry
 from t2t_lite.cli import common, completion, flags, output
 from t2t_lite.distributed.cluster import STRATEGIES
-from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.rendezvous import DEFAULT_SECONDS
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size

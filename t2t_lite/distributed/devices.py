@@ -14,7 +14,7 @@ from tensorflow.python.distribute.collective_all_reduce_strategy import Collecti
 from tensorflow.python.eager import context
 
 from t2t_lite.distributed.cluster import VARIABLE, Cluster, read_cluster
-from t2t_lite.distributed.joining import CONNECT_SECONDS, DEFAULT_SECONDS, join
+from t2t_lite.distributed.rendezvous import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.signals import reinstall_handlers

@@ -1,37 +1,103 @@
-"""How the workers of a cluster meet, before TensorFlow connects them.
+"""Rendezvous of a cluster's workers: before TensorFlow connects them, they wait for each other and say who is missing.
 
-Each worker tells the chief its index and number of devices. The chief tells all of them who is missing and, when nobody
-is, that they may continue. They then close their ports, and TensorFlow listens on these. The chief continues last, when
-it can reach all of them. So TensorFlow, which ignores signals while it waits, does not have to wait long.
+TensorFlow waits as well, but for an hour, without a message, and without reacting to signals. Here each worker asks the
+chief again and again, with its index and number of devices, and is answered who is missing. When nobody is, it closes
+its port, on which TensorFlow then listens. The chief continues last, when it can reach all of them.
 
-Anybody on the network can connect. What counts is sealed with the key of the run's folder (`seals`); a connection that
-brings anything else is closed, and nothing that it says ends a worker.
+Workers of a job know each other by a key, which the chief writes into the run's folder. What comes without it is
+ignored.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
+import json
+import logging
+import os
+import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.distributed.cluster import VARIABLE, Cluster
-from t2t_lite.distributed.seals import KEY_FILE, MOST_BYTES, SealError, Seals, read_key
 from t2t_lite.errors import T2TError, TrainingError, UsageError
 
-PAUSE = 0.2  # seconds between two checks
+DEFAULT_SECONDS = 600
+CONNECT_SECONDS = 120  # for what follows when all are there: GPUs are initialised, servers start
+KEY_FILE = ".join_key"
 
-_SILENCE = 10.0  # seconds of silence after which a process counts as gone
-_MOST_STRANGERS = 256  # connections that have proved nothing yet; the oldest makes room for the next
-_MOST_DEVICES = 100_000  # of a worker
+_PAUSE = 0.2  # seconds between two questions, or two looks
+_SILENCE = 3.0  # seconds without a question after which a worker counts as missing
+_QUESTION, _GONE = 1.0, 10.0  # seconds to wait for a question, which comes with a connection; for all else
+_FIRST_LINE, _LONGEST_PAUSE = 5.0, 600.0  # seconds
+_MOST_BYTES = 1_000_000  # of a message
+_MOST_NAMED = 5
 _SAME_FOLDER = "do both see the same --output_dir?"
 
+_log = logging.getLogger("t2t_lite")
 
-class Party:
+
+def join(cluster: Cluster, devices: int, folder: Path, seconds: float = DEFAULT_SECONDS) -> None:
+    """Returns when all workers of the cluster are there. Signals raise what their handlers raise, at once.
+
+    Args:
+        devices: of this worker; with unequal numbers, sums would wait for ever.
+        folder: the run's, which all workers see.
+        seconds: how long to wait for the others.
+
+    Raises:
+        TrainingError: this worker's port is in use, or a worker has not come in time.
+        UsageError: the workers have different clusters or numbers of devices, or two of them the same index.
+    """
+    key = _new_key(folder) if cluster.is_chief else contextlib.nullcontext()
+    with key, contextlib.closing(_listen(cluster)) as listener:
+        peer = (Chief if cluster.is_chief else Worker)(cluster, devices, listener, folder)
+        # A thread: the system's look-up of a name cannot be interrupted.
+        thread = threading.Thread(target=peer.run, daemon=True, name="t2t-lite-join")
+        thread.start()
+        try:
+            _wait(peer, cluster, seconds)
+        finally:
+            peer.ended = True
+            thread.join(1)  # the system frees the port when nobody listens any more
+    if peer.error is not None:
+        raise peer.error
+
+
+def _wait(peer: Peer, cluster: Cluster, seconds: float) -> None:
+    """Waits for `done`, and reports which workers are missing."""
+    end, pause, connecting = time.monotonic() + seconds, _FIRST_LINE, False
+    line_at = time.monotonic() + pause
+    while not peer.done.wait(_PAUSE):
+        now = time.monotonic()
+        if peer.all_came and not connecting:
+            connecting, end = True, now + CONNECT_SECONDS
+        whom, note = _names(peer.missing, cluster.addresses), f" {peer.note}" if peer.note else ""
+        if now > end:
+            what = (
+                "came, and cannot be reached from here: it has ended since, or its port is closed to this machine."
+                if connecting
+                else f"did not come within {_time(seconds)}."
+            )
+            longer = (
+                "" if connecting else "; where one prepares data for longer than that, with a longer --join_timeout"
+            )
+            raise TrainingError(
+                f"{whom[0].upper()}{whom[1:]} {what}{note} Start the same command on every worker{longer}."
+            )
+        if now > line_at:
+            pause = min(2 * pause, _LONGEST_PAUSE)
+            line_at = now + pause
+            may = "" if connecting else ", which may still be preparing data"
+            _log.info("Waiting for %s%s; giving up in %s (--join_timeout).%s", whom, may, _time(end - now), note)
+
+
+class Peer:
     """What a worker does while it waits; `run` is for a thread of its own, the rest is read by the main thread.
 
     Attributes:
@@ -53,7 +119,7 @@ class Party:
     def run(self) -> None:
         """Sets `done` when TensorFlow may start, or when `error` says why not."""
         try:
-            self.note = _own_address(self._cluster)
+            self.note = _check_own_address(self._cluster)
             self._meet()
         except Exception as error:  # or the main thread would wait for ever
             self.error = TrainingError(f"The workers could not meet: {error!r}.")
@@ -63,217 +129,165 @@ class Party:
         raise NotImplementedError
 
 
-class Member(Party):
-    """A worker that is not the chief: connects to the chief until that says that all are there."""
+class Worker(Peer):
+    """A worker that is not the chief: asks the chief until that says that all are there."""
 
     def _meet(self) -> None:
-        address = self._cluster.addresses[0]
-        self.missing = {0: ""}
+        process, self.missing = secrets.token_hex(8), {0: ""}
         while not self.ended:
             try:
-                with socket.create_connection(split(address), timeout=_SILENCE) as chief:
-                    reason = self._talk_to(chief)
-                if not reason:
+                if self._ask(process):
                     return
-            except SealError:
-                reason = f"another key than that of {self._folder / KEY_FILE}: {_SAME_FOLDER}"
-            except ValueError:
-                reason = "what answers there is no t2t-lite-trainer"
+            except (ValueError, KeyError, TypeError):
+                self.missing = {0: "what answers there is no t2t-lite-trainer"}
             except OSError as error:
-                reason = error.strerror or str(error)
-            self.missing = {0: reason}
-            time.sleep(PAUSE)
+                self.missing = {0: error.strerror or str(error)}
+            time.sleep(_PAUSE)
 
-    def _talk_to(self, chief: socket.socket) -> str:
-        """Returns "" if this worker may continue, or must end; otherwise why it has to try again."""
-        try:
-            seals = Seals(read_key(self._folder), is_chief=False)
-        except OSError as error:
-            return f"{self._folder / KEY_FILE} cannot be read, {error.strerror}: {_SAME_FOLDER}"
-        chief.sendall(seals.first_line())
-        known = False
-        with chief.makefile("rb") as lines:
-            while not self.ended and (line := lines.readline(MOST_BYTES)):
-                message = seals.read(line)
-                if message is None:
-                    about = {"index": self._cluster.index, "devices": self._devices}
-                    chief.sendall(seals.seal({**about, "addresses": self._cluster.addresses}))
-                    continue
-                known = True
-                if refused := message.get("refused"):
-                    self.error = UsageError("".join(filter(str.isprintable, str(refused))))
-                    return ""
-                indexes = [_whole(index, 0, len(self._cluster.addresses) - 1) for index in _list(message, "missing")]
-                self.missing = {index: "" for index in indexes if index != self._cluster.index}
-                if not indexes:
-                    self._listener.close()  # before the connection: its end tells the chief that the port is closed
-                    return ""
-        return "it has gone" if known else f"it does not take this worker's key: {_SAME_FOLDER}"
+    def _ask(self, process: str) -> bool:
+        """Returns whether this worker may continue, or must end."""
+        with socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE) as chief:
+            try:
+                key = (self._folder / KEY_FILE).read_text("ascii")
+            except OSError as error:
+                self.missing = {0: f"{self._folder / KEY_FILE} cannot be read, {error.strerror}: {_SAME_FOLDER}"}
+                return False
+            me = {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses}
+            chief.sendall(_line({"key": key, "process": process, **me}))
+            answer = _read(chief)
+            if answer.get("other_key"):
+                self.missing = {0: f"it does not take this worker's key: {_SAME_FOLDER}"}
+                return False
+            if answer.get("refused"):
+                self.error = UsageError(str(answer["refused"]))
+                return True
+            others = {*range(len(self._cluster.addresses))} - {self._cluster.index}
+            self.missing = dict.fromkeys(others.intersection(answer["missing"]), "")
+            if not answer["missing"]:
+                self._listener.close()  # before the connection: its end tells the chief that the port is closed
+            return not answer["missing"]
 
 
 @dataclasses.dataclass
-class _Guest:
-    """A process that has connected to the chief; `index` is None until it has proved which worker it is."""
+class _Process:
+    """A process that has come as a worker: when it asked first and last, and its number of devices."""
 
-    since: float
-    seals: Seals
-    said: bytes = b""
-    index: int | None = None
+    first: float
+    last: float = 0.0
     devices: int = 0
 
 
-class Chief(Party):
-    """The first worker: the others connect to it. Its folder has the key (`seals.new_key`)."""
+class Chief(Peer):
+    """The first worker, which the others ask; its folder has the key."""
 
     def _meet(self) -> None:
-        self._guests: dict[socket.socket, _Guest] = {}
-        self._key = read_key(self._folder)
-        self._listener.settimeout(PAUSE)
-        try:
-            self._wait_for_all()
-            if not self.ended:
-                self._go()
-        finally:
-            self._close()
-
-    def _wait_for_all(self) -> None:
-        reported = 0.0
-        while not self.ended:
-            self._let_in()
-            for connection in list(self._guests):
-                if connection in self._guests:
-                    self._hear(connection)
-            here = {guest.index for guest in self._guests.values()}
-            self.missing = {index: "" for index in range(1, len(self._cluster.addresses)) if index not in here}
-            if not self.missing:
-                return
-            if time.monotonic() - reported > 1:
-                reported = time.monotonic()
-                self._tell_all({"missing": list(self.missing)})
-
-    def _let_in(self) -> None:
-        """Takes a connection, if there is one."""
-        try:
-            connection, _ = self._listener.accept()
-        except TimeoutError:
-            return
-        except OSError:  # it has gone again, or this process has too many files open
-            time.sleep(PAUSE)
-            return
-        connection.setblocking(False)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # a machine that is switched off says no goodbye
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _SILENCE))
-        strangers = [other for other, guest in self._guests.items() if guest.index is None]
-        if len(strangers) >= _MOST_STRANGERS:
-            self._leave(strangers[0])
-        guest = self._guests[connection] = _Guest(time.monotonic(), Seals(self._key, is_chief=True))
-        self._send(connection, guest.seals.first_line())
-
-    def _hear(self, connection: socket.socket) -> None:
-        """Reads what a guest has sent, and leaves one that has gone, or has not said in time who it is."""
-        guest = self._guests[connection]
-        try:
-            new = connection.recv(MOST_BYTES)
-            gone = not new
-        except BlockingIOError:
-            new, gone = b"", False
-        except OSError:
-            new, gone = b"", True
-        if guest.index is not None:  # it has said all that it has to say
-            return self._leave(connection) if gone else None
-        guest.said += new
-        if gone or len(guest.said) > MOST_BYTES or time.monotonic() - guest.since > _SILENCE:
-            return self._leave(connection)
-        while guest.index is None and b"\n" in guest.said:
-            line, _, guest.said = guest.said.partition(b"\n")
+        self._key, self._others = (self._folder / KEY_FILE).read_text("ascii"), range(1, len(self._cluster.addresses))
+        self._came: dict[int, dict[str, _Process]] = {index: {} for index in self._others}
+        told: set[int] = set()  # that they may continue, or must end
+        self._listener.settimeout(_PAUSE)
+        while len(told) < len(self._others) and not self.ended:
+            recent = time.monotonic() - _SILENCE
+            here = {index for index, came in self._came.items() if any(each.last > recent for each in came.values())}
+            self.missing = dict.fromkeys(set(self._others) - here - told, "")
+            self.all_came = self.all_came or not self.missing
             try:
-                if (message := guest.seals.read(line)) and not self._greet(connection, guest, message):
-                    return None
-            except SealError:
-                with contextlib.suppress(OSError):
-                    host = connection.getpeername()[0]
-                    self.note = f"A process at {host} has come with another key: does it see the same --output_dir?"
-                return self._leave(connection)
-            except ValueError:
-                return self._leave(connection)
-        return None
+                connection, (host, *_) = self._listener.accept()
+            except TimeoutError:
+                continue
+            except OSError:  # it has gone again, or this process has too many files open
+                time.sleep(_PAUSE)
+                continue
+            with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
+                connection.settimeout(_QUESTION)
+                asked = _read(connection)
+                answer = self._answer(asked, host)
+                connection.sendall(_line(answer))
+                if answer.get("missing") == [] or self.error:
+                    told.add(asked["index"])
+                    connection.settimeout(_GONE)
+                    connection.recv(1)  # its end says that the worker has closed its port
+        if self.error is None and not self.ended:
+            self._reach_all()
 
-    def _greet(self, connection: socket.socket, guest: _Guest, message: Mapping[str, Any]) -> bool:
-        """Takes a worker in, or refuses it; ValueError if the message does not say what it should."""
-        mine = self._cluster.addresses
-        index, devices = _whole(message.get("index"), 0, MOST_BYTES), _whole(message.get("devices"), 1, _MOST_DEVICES)
-        addresses = list(map(str, _list(message, "addresses")))
-        if addresses != list(mine) or not 0 < index < len(mine):
-            self._leave(
-                connection,
-                f"The workers do not agree on the cluster. {VARIABLE} of worker {index} has {', '.join(addresses)}; "
-                f"that of worker 0 has {', '.join(mine)}. Give all of them the same addresses in the same order.",
-            )
-            return False
-        if index in {other.index for other in self._guests.values()}:
-            self._leave(
-                connection,
-                f"Another process has come as worker {index} and is still there. Give each its own index in "
-                f"{VARIABLE}, and start each once.",
-            )
-            return False
-        guest.index, guest.devices = index, devices
-        return True
+    def _answer(self, asked: Mapping[str, Any], host: str) -> dict[str, Any]:
+        """Returns the answer to a question; what is no question of a worker raises an error."""
+        index, addresses, mine = int(asked["index"]), list(asked["addresses"]), self._cluster.addresses
+        if asked["key"] != self._key:
+            self.note = f"A process at {host} has come with another key: does it see the same --output_dir?"
+            return {"other_key": True}
+        if addresses != list(mine) or index not in self._others:
+            return {
+                "refused": f"The workers do not agree on the cluster. {VARIABLE} of worker {index} has "
+                f"{', '.join(addresses)}; that of worker 0 has {', '.join(mine)}. Give all of them the same addresses "
+                "in the same order."
+            }
+        came, now = self._came[index], time.monotonic()
+        this = came.setdefault(asked["process"], _Process(now))
+        this.last, this.devices = now, int(asked["devices"])
+        if any(each.first < this.first < each.last for each in came.values()):
+            return {
+                "refused": f"Another process has come as worker {index} and is still there. Give each its own index in "
+                f"{VARIABLE}, and start each once."
+            }
+        if others := self.missing.keys() - {index}:
+            return {"missing": sorted(others)}
+        newest = [max(self._came[each].values(), key=lambda process: process.last) for each in self._others]
+        numbers = [self._devices, *(process.devices for process in newest)]
+        if len(set(numbers)) == 1:
+            return {"missing": []}
+        self.error = UsageError(
+            f"The workers do not agree on the number of devices: {', '.join(map(str, numbers))}. Give all of them the "
+            f"same --devices, at most {min(numbers)}."
+        )
+        return {"refused": str(self.error)}
 
-    def _tell_all(self, message: Mapping[str, object]) -> None:
-        for connection, guest in list(self._guests.items()):
-            if guest.index is not None:
-                self._send(connection, guest.seals.seal(message))
-
-    def _send(self, connection: socket.socket, line: bytes) -> None:
-        try:
-            connection.sendall(line)
-        except OSError:
-            self._leave(connection)
-
-    def _leave(self, connection: socket.socket, why: str = "") -> None:
-        guest = self._guests.pop(connection)
-        with connection, contextlib.suppress(OSError):
-            if why:
-                connection.sendall(guest.seals.seal({"refused": why}))
-
-    def _close(self, why: str = "") -> None:
-        for connection, guest in list(self._guests.items()):
-            self._leave(connection, why if guest.index is not None else "")
-
-    def _go(self) -> None:
-        """Lets the others start their servers, and returns when all of them can be reached."""
-        devices = {guest.index: guest.devices for guest in self._guests.values()} | {0: self._devices}
-        numbers = [devices[index] for index in range(len(self._cluster.addresses))]
-        if len(set(numbers)) > 1:
-            self.error = UsageError(
-                f"The workers do not agree on the number of devices: {', '.join(map(str, numbers))}. Give all of them "
-                f"the same --devices, at most {min(numbers)}."
-            )
-            self._close(str(self.error))
-            return
-        self.all_came = True
-        self._tell_all({"missing": []})
-        for connection, guest in self._guests.items():
-            with connection, contextlib.suppress(OSError):
-                connection.settimeout(_SILENCE)
-                while guest.index is not None and connection.recv(MOST_BYTES):
-                    pass  # its end says that it has closed its port
+    def _reach_all(self) -> None:
+        """Returns when the servers of all others can be reached."""
         self._listener.close()
-        waiting = dict.fromkeys(range(1, len(numbers)), "")
+        waiting = dict.fromkeys(self._others, "")
         while waiting and not self.ended:
             for index in list(waiting):
                 try:
-                    socket.create_connection(split(self._cluster.addresses[index]), timeout=_SILENCE).close()
+                    socket.create_connection(split(self._cluster.addresses[index]), timeout=_GONE).close()
                     del waiting[index]
                 except OSError as error:
                     waiting[index] = error.strerror or str(error)
             self.missing = dict(waiting)
-            time.sleep(PAUSE if waiting else 0)
+            time.sleep(_PAUSE if waiting else 0)
 
 
-def _own_address(cluster: Cluster) -> str:
-    """What may be wrong with this worker's own address; it may still be right, behind a proxy."""
+@contextlib.contextmanager
+def _new_key(folder: Path) -> Iterator[None]:
+    """Writes a key into the run's folder, which only this user can read; removes it at the end."""
+    path, aside = folder / KEY_FILE, folder / f"{KEY_FILE}.{secrets.token_hex(4)}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+        os.replace(aside, path)  # in place of one that a killed chief has left
+        yield
+    finally:
+        for each in (aside, path):
+            each.unlink(missing_ok=True)
+
+
+def _listen(cluster: Cluster) -> socket.socket:
+    """Takes this worker's port, on all addresses of this machine, as TensorFlow will."""
+    _, port = split(cluster.addresses[cluster.index])
+    both = socket.has_dualstack_ipv6()
+    try:
+        return socket.create_server(("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
+    except OSError as error:
+        reason = "is in use by another process, perhaps an earlier start of this worker"
+        raise TrainingError(
+            f"Port {port} of this machine, which {VARIABLE} gives to this worker ({cluster.index}), "
+            f"{reason if error.errno == errno.EADDRINUSE else f'cannot be used: {error.strerror}'}. End that process, "
+            f"or give this worker another port in the {VARIABLE} of every worker."
+        ) from error
+
+
+def _check_own_address(cluster: Cluster) -> str:
+    """Returns what may be wrong with this worker's own address; it may still be right, behind a proxy."""
     address = cluster.addresses[cluster.index]
     try:
         found = socket.getaddrinfo(*split(address), type=socket.SOCK_STREAM)
@@ -295,15 +309,34 @@ def split(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _whole(value: object, least: int, most: int) -> int:
-    """Returns a whole number of a message; ValueError for another type (true, 1.0, "1") or out of range."""
-    if type(value) is not int or not least <= value <= most:
-        raise ValueError("not such a number")
-    return value
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps({"t2t_lite": 1, **message}).encode() + b"\n"
 
 
-def _list(message: Mapping[str, Any], name: str) -> list[Any]:
-    value = message.get(name)
-    if not isinstance(value, list):
-        raise ValueError(f"no list {name}")
-    return value
+def _read(connection: socket.socket) -> dict[str, Any]:
+    """Reads a message; ValueError if it is none of t2t-lite's."""
+    with connection.makefile("rb") as lines:
+        try:
+            message = json.loads(lines.readline(_MOST_BYTES))
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
+    if not isinstance(message, dict) or message.get("t2t_lite") != 1:
+        raise ValueError("no message of t2t-lite")
+    return message
+
+
+def _names(missing: Mapping[int, str], addresses: Sequence[str]) -> str:
+    """ "worker 1 at host:port (why) and worker 2 at ..."."""
+    names = [
+        f"worker {index} at {addresses[index]}{f' ({reason})' if reason else ''}"
+        for index, reason in sorted(missing.items())
+    ]
+    more = len(names) - _MOST_NAMED
+    names = [*names[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])] or ["the other workers"]
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 120:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds:.0f} second{'s' * (round(seconds) != 1)}"

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from t2t_lite.distributed.joining import DEFAULT_SECONDS
+from t2t_lite.distributed.rendezvous import DEFAULT_SECONDS
 from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.recipe_request import RecipeRequest
 

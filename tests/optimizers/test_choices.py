@@ -12,11 +12,9 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import check_choices, make_optimizer, make_schedule
-from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.record import make_record
 from t2t_lite.runs.resume import check_checkpoint, check_settings
 from t2t_lite.runs.run_dir import RunSpec
-from t2t_lite.schedules.cosine import Cosine
 from tests import commands
 
 OWN = '''"""An optimizer and a schedule."""
@@ -219,29 +217,6 @@ def test_what_the_schedule_reads_may_not_change_silently(schedule: str) -> None:
         check_checkpoint(make_record(spec(20)), spec(40), "checkpoint", training=True)
     check_settings(spec(20), spec(40), "run", reset_optimizer=True)
     check_checkpoint(make_record(spec(20)), spec(40), "checkpoint", training=False)
-
-
-@pytest.mark.nightly
-def test_a_run_with_cosine_is_not_silently_made_longer(tmp_path: Path) -> None:
-    recipe = f"{RECIPE},schedule=cosine,warmup_steps=5,learning_rate=0.001,train_steps=20,save_every=10"
-    recipe = ",".join({part.partition("=")[0]: part for part in recipe.split(",")}.values())
-    recipe = recipe.replace("optimizer=sign_descent", "optimizer=nesterov")
-    run = tmp_path / "run"
-    flags = (f"--output_dir={run}", "--problem=toy_reverse", f"--data_dir={tmp_path}/data", "--hparams_set=base")
-    done = commands.run("t2t_lite.cli.trainer", *flags, f"--hparams={recipe}")
-    assert done.returncode == 0, done.stderr.decode()
-
-    def rates(folder: Path) -> list[float]:
-        return [line["learning_rate"] for line in read_metrics(folder) if "loss" in line]
-
-    assert rates(run) == pytest.approx([Cosine(0.001, 5, 20)(step) for step in range(1, 21)])
-    refused = commands.run("t2t_lite.cli.trainer", f"--output_dir={run}", "--train_steps=40")
-    assert refused.returncode == 2
-    assert "train_steps: 20 -> 40 (schedule=cosine reads it" in refused.stderr.decode()
-    new = (f"--output_dir={tmp_path}/longer", f"--warm_start_from={run}", "--with_optimizer", *flags[1:])
-    longer = commands.run("t2t_lite.cli.trainer", *new, f"--hparams={recipe}", "--train_steps=22")
-    assert longer.returncode == 0, longer.stderr.decode()
-    assert rates(tmp_path / "longer") == pytest.approx([Cosine(0.001, 5, 22)(step) for step in (21, 22)])
 
 
 @pytest.mark.nightly

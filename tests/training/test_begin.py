@@ -99,11 +99,11 @@ def test_a_warm_start_takes_weights_alone_and_only_where_there_are_none(
     )
 
 
-@pytest.mark.commit("my runs/a")
-@pytest.mark.parametrize("other", ["runs/a", "~/runs/a", "my runs/a"])
+@pytest.mark.commit
 def test_a_warm_start_that_saved_nothing_is_not_forgotten(
-    make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str], other: str
+    make: Make, spec: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    other = "my runs/a"
     write_run(tmp_path, spec)
     make(tmp_path).checkpoints.save_weights(BEST, 1)  # an evaluation may come before the first checkpoint
     request = StartRequest(output_dir="b", warm_start_from=other, with_optimizer=True)
@@ -197,7 +197,6 @@ def test_a_warm_start_compares_models(
     ("flags", "status", "message"),
     [
         (["--warm_start_from=nope"], 1, "There is no run or checkpoint at nope."),
-        (["--warm_start_from=nope", "--with_optimizer"], 1, "There is no run or checkpoint at nope."),
         (["--warm_start_from=one"], 2, "were trained in another model than this run's: num_layers: 1 -> 2, d_model"),
         (["--warm_start_from=one", "--hparams_set=rnn_tiny"], 2, "are of the model transformer, and this run's is rnn"),
         (["--reset_optimizer"], 2, "two has no checkpoint whose optimizer --reset_optimizer could reset. Leave the"),

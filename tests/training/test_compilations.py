@@ -113,35 +113,6 @@ def test_a_stop_ends_the_rest(report: Report) -> None:
     assert len(begun) < 10
 
 
-@pytest.mark.nightly
-def test_what_was_compiled_ahead_is_not_compiled_again_and_changes_nothing(
-    make_model: Callable[..., Any], report: Report
-) -> None:
-    shapes = [(4, 3, 4), (5, 3, 5), (4, 3, 4)]
-
-    def trained(ahead: bool) -> tuple[list[float], list[bool]]:
-        model = make_model()
-        adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        parts = model, adam, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
-        step = TrainStep(*parts, accumulate=1, seed=1, jit=True)
-        step.warm_up(*SHAPES[0])
-        if ahead:
-            Compilations(report, 3).compile_ahead(shapes, step.warm_up, 2)
-        losses, taken = [], []
-        for number, (rows, source, target) in enumerate(shapes, 1):
-            batch = {"source": np.full((rows, source), 5, "int32"), "target": np.full((rows, target), 5, "int32")}
-            start = time.process_time()
-            step(batch, number, 1e-2)
-            losses.append(step.outcome().loss)
-            taken.append(time.process_time() - start)
-        return losses, [seconds > 10 * taken[-1] for seconds in taken]
-
-    (losses, compiled), (wanted, as_they_come) = trained(True), trained(False)
-    assert losses == wanted
-    assert compiled == [False, False, False]
-    assert as_they_come == [True, True, False]
-
-
 def test_nothing_is_said_without_xla(tmp_path: Path, capsys: pytest.CaptureFixture[str], make_model: Any) -> None:
     report = Report(tmp_path, 1, 30, cost=make_model().cost, flops=0, device_flops_per_second=1e9)
     with Compilations(report, 0).watch(6, 3, 4) as compiles:

@@ -55,12 +55,6 @@ def test_hours_on_a_gpu_are_those_that_one_has_shown(monkeypatch: pytest.MonkeyP
         assert ("XLA's compilations" in found) == xla
 
 
-def test_memory_is_not_more_than_the_machine_has() -> None:
-    there, whose = estimates.memory_there()
-    assert 2**28 < there <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert whose
-
-
 def test_the_limit_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimates, "on_gpus", lambda: False)
     (tmp_path / "memory.max").write_text("1073741824\n")
@@ -88,23 +82,6 @@ def test_describe_prints_recipe_epochs_hours_and_memory(capsys: pytest.CaptureFi
         in out
     )
     assert "\n  too little: raise --accumulate, or set remat=true, or take a smaller recipe" in out
-    assert (
-        trainer.main(["--describe", "--hparams_set=rnn_tiny", "--vocab_size=500", "--hparams=max_length=4000000"]) == 0
-    )
-    assert "\n  too little: raise --accumulate, or take a smaller recipe" in capsys.readouterr().out
-
-
-@pytest.mark.commit("moe_tiny-moe")
-@pytest.mark.parametrize(("hparams_set", "model"), [("moe_tiny", "moe"), ("transformer_moe_tiny", "transformer_moe")])
-def test_a_model_that_derives_from_another_has_its_own_name(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, hparams_set: str, model: str
-) -> None:
-    flags = ["--describe", f"--hparams_set={hparams_set}"]
-    for of in (["--vocab_size=500"], ["--problem=toy_reverse", f"--output_dir={tmp_path}"]):
-        assert trainer.main([*flags, *of]) == 0
-        assert re.search(
-            rf"^{model}, hparams set {hparams_set}: [\d,]+ parameters$", capsys.readouterr().out, re.MULTILINE
-        )
 
 
 def test_a_model_far_too_large_for_the_machine_is_refused_before_it_is_built(

@@ -24,7 +24,7 @@ from t2t_lite.ids import EOS
 from t2t_lite.metrics import names
 from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.metric import Metric
-from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import Score
 from t2t_lite.ops import threads
 from t2t_lite.runs.ranking import SCORES, DevScore, past_scores
 from t2t_lite.training import evaluate
@@ -162,22 +162,6 @@ def test_the_score_is_that_of_the_translations_of_the_whole_split(
     }
 
 
-@pytest.mark.commit("BLEU")
-@pytest.mark.parametrize("name", ["F1", "BLEU", "BLEU of words"])
-def test_a_score_of_ones_own_is_not_taken_for_another_by_its_name(
-    model: Any, translator: Translator, toy_store: Store, name: str
-) -> None:
-    class Own(CorpusMetric):
-        signature = "own"
-
-        def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
-            return Score(name, 50.0, self.signature, "")
-
-    metrics = Evaluator(model, toy_store, translator, Own())("test", 2).as_metrics("test")
-    assert metrics.keys() == {"test_loss", "test_perplexity", "test_accuracy", "test_score"}
-    assert metrics["test_score"] == 50
-
-
 @pytest.mark.commit
 def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
     model: Any, translator: Translator, toy_store: Store, tmp_path: Path
@@ -205,13 +189,6 @@ def test_a_score_of_another_counter_is_found_again_by_a_run_that_goes_on(
 def test_metrics_jsonl_calls_scores_by_their_metric(metric: Any, kind: str) -> None:
     assert metric.kind == kind
     assert f"dev_{kind}".startswith(SCORES)  # a run that goes on finds it again
-
-
-def test_accuracy_of_outputs_stands_beside_that_of_pieces() -> None:
-    accuracy = names.metric("accuracy")
-    scores = Scores(1.0, 0.9, accuracy.score(["a", "b"], ["a", "c"]), ["a", "b"], ["a", "c"], 0, kind=accuracy.kind)
-    metrics = scores.as_metrics("dev")
-    assert (metrics["dev_accuracy"], metrics["dev_accuracy_per_sequence"]) == (0.9, 50.0)
 
 
 def test_bleu_has_its_own_name_and_a_huge_loss_no_overflow() -> None:

@@ -71,16 +71,6 @@ def test_equals_the_definition(smoothing: float, over: str, jit: bool) -> None:
     np.testing.assert_allclose(loss, _wanted(LOGITS, smoothing, over), rtol=1e-5)
 
 
-def test_the_two_definitions_differ_unless_nothing_is_smoothed() -> None:
-    assert _loss_and_gradient(LOGITS, 0.0, "all")[0] == _loss_and_gradient(LOGITS, 0.0, "others")[0]
-    assert abs(_wanted(LOGITS, 0.1, "all") / _wanted(LOGITS, 0.1, "others") - 1) > 1e-3
-
-
-def test_without_smoothing_it_is_the_log_probability_of_the_labels() -> None:
-    logp = reference.log_softmax(np.float64(LOGITS))[np.arange(N), LABELS]
-    np.testing.assert_allclose(_loss_and_gradient(LOGITS, 0.0)[0], -(WEIGHTS * logp).sum(), rtol=1e-5)
-
-
 @pytest.mark.commit
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize(
@@ -96,22 +86,6 @@ def test_gradient_equals_that_of_the_definition(smoothing: float, over: str, fac
         numeric[at] = (above - below) / (2 * step)
     np.testing.assert_allclose(gradient, factor * numeric, rtol=0, atol=2e-6)
     np.testing.assert_array_equal(gradient[WEIGHTS == 0], 0)
-
-
-@pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("bfloat16", 2**-6)])
-@pytest.mark.parametrize("over", ["all", "others"])
-@pytest.mark.parametrize("jit", [False, True])
-def test_gradients_of_both_sides_of_the_product(jit: bool, over: str, dtype: str, relative: float) -> None:
-    x, table = (tf.cast(RNG.standard_normal(shape), dtype) for shape in ((N, D), (V, D)))
-    table = tf.cast(table, tf.float32)
-    loss, got = _both(lambda: smoothed_cross_entropy(x, table, LABELS, WEIGHTS, 0.1, over, jit), (x, table), jit)
-    x_ND, table_VD = (np.float64(tf.cast(value, tf.float32)) for value in (x, table))
-    logits = x_ND @ table_VD.T
-    of_logits = (np.exp(reference.log_softmax(logits)) - _distribution(0.1, over)) * WEIGHTS[:, None]
-    np.testing.assert_allclose(loss, _wanted(logits, 0.1, over), rtol=relative)
-    assert [gradient.dtype for gradient in got] == [dtype, "float32"]
-    for gradient, wanted in zip(got, (of_logits @ table_VD, of_logits.T @ x_ND), strict=True):
-        reference.assert_close(np.float32(tf.cast(gradient, tf.float32)), wanted, relative)
 
 
 @pytest.mark.commit
@@ -205,16 +179,3 @@ def test_for_xla_nothing_is_scattered() -> None:
         return tape.gradient(loss, x)
 
     assert " scatter(" not in gradient.experimental_get_compiler_ir(x)(stage="hlo")
-
-
-def test_logits_rounded_to_bfloat16_lose_only_their_rounding() -> None:
-    # The loss itself adds no error of bfloat16.
-    rounded = np.float32(LOGITS.astype("bfloat16"))
-    loss, _ = _loss_and_gradient(rounded, 0.1)
-    np.testing.assert_allclose(loss, _wanted(rounded, 0.1), rtol=1e-5)
-    np.testing.assert_allclose(loss, _wanted(LOGITS, 0.1), rtol=2**-6)
-
-
-def test_no_position_at_all_is_zero() -> None:
-    empty = smoothed_cross_entropy(tf.zeros([0, D]), tf.zeros([V, D]), tf.zeros([0], tf.int32), tf.zeros([0]), 0.1)
-    assert empty.numpy() == 0

@@ -11,7 +11,6 @@ from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.groups import OptimizerGroup
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.step import TrainStep
-from tests import reference
 
 Array = np.ndarray
 VOCAB, SMOOTHING, RATE = 50, 0.1, 1e-3
@@ -107,28 +106,6 @@ def test_an_update_is_that_of_the_whole_batch_and_of_adam_as_published(plain: Se
         np.testing.assert_allclose(got[i][clear], weight[clear], rtol=0, atol=1e-6)
         assert np.abs(got[i] - plain.start[i]).max() <= RATE * 1.001
     assert sum(np.abs(g).max() > 1e-5 for g in gradients) == count  # every weight learns
-
-
-@pytest.mark.commit
-def test_label_smoothing_may_be_shared_by_the_other_symbols(make_model: Callable[..., Any]) -> None:
-    others = Setup(make_model(VOCAB), accumulate=1, label_smoothing=0.5, label_smoothing_over="others")
-    batch = _batch(PAIRS[:1], 1, 9, 7)
-    logp = reference.log_softmax(np.float64(others.model(batch)[0]))
-    at_label = logp[np.arange(7), PAIRS[0][1]]
-    at_others = logp.sum(-1) - at_label
-    wanted = -(0.5 * at_label + 0.5 * at_others / (VOCAB - 1)).mean()
-    by_all = -(0.5 * at_label + 0.5 * (at_label + at_others) / VOCAB).mean()
-    assert others.after(batch)[0] == pytest.approx(wanted, rel=1e-5)
-    assert wanted != pytest.approx(by_all, rel=1e-4)
-
-
-@pytest.mark.commit
-def test_adams_bias_correction_depends_on_the_step_given(plain: Setup) -> None:
-    _, _, first = plain.after(_batch(PAIRS, 8, 9, 12))
-    _, _, tenth = plain.after(_batch(PAIRS, 8, 9, 12), step=10)
-    ratio = np.sqrt((1 - 0.98**10) / (1 - 0.98)) * (1 - 0.9) / (1 - 0.9**10)
-    moved, moved_later = first[0] - plain.start[0], tenth[0] - plain.start[0]
-    np.testing.assert_allclose(moved_later, moved * ratio, rtol=0, atol=2e-6)
 
 
 def test_padding_changes_neither_loss_nor_gradients(plain: Setup) -> None:

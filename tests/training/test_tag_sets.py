@@ -1,7 +1,5 @@
 """A perfect model scores 100.00 with no sentence in error, whatever the tags of its treebank are."""
 
-import dataclasses
-import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +13,11 @@ from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.metrics import bracketing
-from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.runs.run_data import write_vocabularies
-from t2t_lite.text.trees.codec import TreeText
-from t2t_lite.text.trees.tag_table import WSJ, TagCounts, load_table
+from t2t_lite.text.trees.tag_table import load_table
 from t2t_lite.text.trees.tree import normalize, parse, read_trees
-from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.training.evaluate import Evaluator
 from tests.tag_sets import TAG_SETS
 
@@ -86,39 +81,6 @@ def test_where_a_word_says_whether_it_is_left_out_no_wrong_tag_puts_a_sentence_i
         tree, _ = text.output(words, wrong)
         found = bracketing.evaluate([gold], [tree], problem.evalb)
         assert (found.total.f1, found.total.errors) == (100, 0), tag
-
-
-@pytest.mark.nightly
-def test_the_sample_of_the_penn_treebank_scores_as_with_the_old_table(shared_data: Callable[[str], Path]) -> None:
-    """Checks outputs with a tenth of their symbols changed: every figure of every sentence is the same.
-
-    Both tables have the model that aligns tags with words. Without it, F1 is much lower.
-    """
-    folder, pairs = shared_data("wsj"), {}
-    for split in ("train", "dev", "test"):
-        path = folder / f"wsj_sample.{split}.trees.gz"
-        pairs[split] = list(filter(None, map(as_pair, read_trees(read_lines(path), path))))
-    counts = TagCounts(Parameters().delete_label)
-    symbols = train_vocabulary([target for _, target in counts.watch(pairs["train"])], size=200, kind="word")
-    learned = counts.table()
-    assert learned is not None
-    draw = random.Random(1)
-    known = symbols.words()[3:]
-    for split in ("dev", "test"):
-        outputs = [
-            " ".join(draw.choice(known) if draw.random() < 0.1 else symbol for symbol in target.split(" "))
-            for _, target in pairs[split]
-        ]
-        found = []
-        for table in (dataclasses.replace(WSJ, model=learned.model), learned, WSJ):
-            text = TreeText(symbols, table)
-            gold = [text.reference(*pair) for pair in pairs[split]]
-            trees = [text.output(words, output)[0] for (words, _), output in zip(pairs[split], outputs, strict=True)]
-            found.append(bracketing.evaluate(gold, trees))
-            assert bracketing.evaluate(gold, gold).total.complete_match == 100
-        assert found[0].sentences == found[1].sentences
-        assert 20 < found[2].total.f1 < found[0].total.f1 - 30 < 60
-        assert found[0].total.errors <= 1  # from ', which is a quotation mark or an apostrophe
 
 
 @pytest.mark.commit
