@@ -66,7 +66,7 @@ class Origin:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of code and files; of paths only where the files are not known."""
-        files = self.files and {split: [file.sha256 for file in files] for split, files in self.files.items()}
+        files = self.files and {split: [file.sha256 for file in named] for split, named in self.files.items()}
         return hashlib.sha256(json.dumps([self.code, files or self.paths], sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:

@@ -131,20 +131,19 @@ def _open_if_same(
     """Opens the store if it fits; None if there is no store, or if it does not fit and `again` is set."""
     if not _is_there(folder):
         return None
-    store, error = open_store(folder), UsageError
-    how, changes = "with other settings", identity.find_setting_changes(store, problem, vocabularies)
-    if not changes:
-        how, error = "from other data", DataError
-        changes = identity.find_data_changes(store, problem, progress, trained=store.checksum == known)
+    store = open_store(folder)
+    settings = identity.find_setting_changes(store, problem, vocabularies)
+    changes = settings or identity.find_data_changes(store, problem, progress, trained=store.checksum == known)
     if not changes:
         return store
     lines = [*changes[:_SHOWN], *([f"  and {len(changes) - _SHOWN} more"] if changes[_SHOWN:] else [])]
-    differs = "\n".join([f"{folder} was prepared {how}:", *lines])
+    differs = "\n".join([f"{folder} was prepared {'with other settings' if settings else 'from other data'}:", *lines])
     if again:
         _log.info("%s\nIt is prepared again.", differs)
         return None
-    old = how.split(" ")[-1]
-    raise error(f"{differs}\nGive another --data_dir, or go back to the old {old}; --prepare_again prepares it again.")
+    old = "settings" if settings else "data"
+    advice = f"Give another --data_dir, or go back to the old {old}; --prepare_again prepares it again."
+    raise (UsageError if settings else DataError)(f"{differs}\n{advice}")
 
 
 def _write(

@@ -120,8 +120,10 @@ def log_counts(
             _log.warning("%s", warning)
         if counts.empty.number:
             what = "left out" if name == "train" else "kept: an empty text has an empty translation"
-            number, place = f"{counts.empty.number:,} of {counts.pairs:,}", counts.empty.place
-            _log.info("%s pairs of %s have an empty side (first: %s). They are %s.", number, name, place, what)
+            number = f"{counts.empty.number:,} of {counts.pairs:,}"
+            _log.info(
+                "%s pairs of %s have an empty side (first: %s). They are %s.", number, name, counts.empty.place, what
+            )
         if counts.markup.number and not (cleaned and name == "train"):
             _log.warning("%s", _describe_markup(name, counts))
 

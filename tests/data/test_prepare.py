@@ -78,14 +78,6 @@ def test_a_store_holds_the_pairs(tmp_path: Path) -> None:
         store.text("train")
 
 
-def test_a_character_that_becomes_a_space_is_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pairs = [("ein\u2581zwei", "DREI"), ("zwei", "eins \u2581 \u2581"), ("eins", "EINS")] * 5
-    caplog.set_level("INFO", "t2t_lite")
-    store = prepare(Given(pairs), tmp_path)
-    assert store.source_vocabulary.decode(store.split("train").source[0]) == "ein zwei"
-    assert "SentencePiece's marks for a space are not kept: 'ein\u2581zwei' is read, and written, as" in caplog.text
-
-
 def test_the_second_call_does_nothing(tmp_path: Path) -> None:
     first = prepare(Made(), tmp_path)
     times = {path: path.stat().st_mtime_ns for path in [first.folder, *first.folder.iterdir()]}
@@ -109,13 +101,6 @@ def test_other_settings_are_listed(tmp_path: Path) -> None:
         "Give another --data_dir, or go back to the old settings; --prepare_again prepares it again.",
     ]
     assert _contents(open_store(tmp_path / "made")) == before
-
-
-def test_force_makes_it_again_with_the_new_settings(tmp_path: Path) -> None:
-    prepare(Made(), tmp_path)
-    store = prepare(Made(vocab_size=60), tmp_path, force=True)
-    assert store.source_vocabulary.size == 60
-    assert _leftovers(tmp_path) == []
 
 
 @pytest.mark.commit

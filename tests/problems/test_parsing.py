@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,10 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters
 from t2t_lite.option_values import problem_options
 from t2t_lite.problem import Problem
-from t2t_lite.problems.parsing import FolderProblem, Treebank
+from t2t_lite.problems.parsing import Treebank
 from t2t_lite.text.trees.codec import TreeCodec
 from t2t_lite.text.trees.linearize import restore
-from t2t_lite.text.trees.tree import Tree, normalize, parse, read_trees
+from t2t_lite.text.trees.tree import normalize, read_trees
 from tests.tag_sets import TAG_SETS
 
 _MRG = "( (S (NP-SBJ-1 (PRP {})) (VP (VBZ sleeps) (NP (-NONE- *T*-1))) (. .)) )\n"
@@ -373,16 +373,3 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
         assert usual.evalb is None
         assert usual.make_metric().parameters == Parameters()
         assert usual.codec._deleted == TreeCodec()._deleted
-
-
-def test_a_folder_problem_of_ones_own_may_say_nothing_of_its_files(tmp_path: Path) -> None:
-    class Mine(FolderProblem):
-        name = "mine"
-
-        def trees(self, split: str) -> Iterator[Tree]:
-            yield parse("(S (NN cat))")
-
-    assert Mine(str(tmp_path)).source_files("train") is None
-    assert list(Mine(str(tmp_path)).samples("train")) == [("cat", "(S NN )S")]
-    with pytest.raises(NotImplementedError, match=r"^FolderProblem must define trees\(split\)\.$"):
-        list(FolderProblem(str(tmp_path)).samples("train"))

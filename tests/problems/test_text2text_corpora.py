@@ -1,7 +1,5 @@
 """text2text on tables, several folders with weights, and pairs held out as the dev set; the whole command on them."""
 
-import json
-import lzma
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
-from t2t_lite.data.store import Store, open_store
+from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problems.text2text import Text2text
 from tests import commands
@@ -79,26 +77,11 @@ def test_pairs_are_held_out_of_those_that_cleaning_keeps(tmp_path: Path) -> None
         next(Text2text(**{**options, "dev_lines": 30}, clean=True).samples("dev"))
 
 
-def test_varieties_of_one_language_keep_equal_sides(tmp_path: Path) -> None:
-    for name, side in (("train.pt", 0), ("train.pt_BR", 0), ("dev.pt", 0), ("dev.pt_BR", 1)):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
-    problem = Text2text(str(tmp_path), "pt-pt_BR", vocab_size=60, clean=True)
-    store = prepare(problem, tmp_path / "data", num_workers=1)
-    assert store.manifest["splits"]["train"]["cleaned"]["copy"] == 0
-
-
 def test_much_cleaning_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _tsv(tmp_path / "train.tsv", [(f"copy {i}",) * 2 for i in range(200)] + PAIRS[:100])
     _tsv(tmp_path / "dev.tsv", PAIRS[:3])
     prepare(Text2text(str(tmp_path), "en-de", vocab_size=60, vocab_type="char", clean=True), tmp_path / "data")
     assert "Cleaning leaves out 67% of the training pairs, which is much." in caplog.text
-
-
-def test_the_reverse_holds_out_the_same_pairs(tmp_path: Path) -> None:
-    _tsv(tmp_path / "c" / "train.tsv", PAIRS)
-    options = {"source_dir": str(tmp_path / "c"), "languages": "en-de", "dev_lines": 5}
-    forward, back = (registry.problem(name, **options) for name in ("text2text", "text2text_rev"))
-    assert [(target, source) for source, target in forward.samples("dev")] == list(back.samples("dev"))
 
 
 def test_a_dev_set_or_held_out_pairs_not_both_and_not_none(tmp_path: Path) -> None:
@@ -154,13 +137,6 @@ def test_a_file_moved_between_folders_changes_the_text_of_weighted_ones(tmp_path
         prepare(problem, tmp_path / "data")
 
 
-def test_each_folder_needs_training_data(tmp_path: Path) -> None:
-    _tsv(tmp_path / "a" / "train.tsv", PAIRS)
-    _tsv(tmp_path / "b" / "dev.tsv", PAIRS)
-    with pytest.raises(DataError, match=r"/b has no train files\. Looked for .* OPUS names \(NAME\.de-en\.en\)"):
-        Text2text(f"{tmp_path}/a,{tmp_path}/b", "en-de").splits()
-
-
 def test_several_opus_corpora_in_a_folder_are_all_trained_on(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
     held_back = ["MyTest.de-en", "WMT-dev2.de-en", "devtest.de-en", "newstest2014.de-en", "x_VALID.de-en"]
     for name in ("News.de-en", "Books.de-en", *held_back):
@@ -195,14 +171,6 @@ def test_codes_with_hyphens(tmp_path: Path) -> None:
     assert Text2text(**problem.options()).settings() == problem.settings()
 
 
-def test_options_of_old_runs_are_read_and_written_as_they_were() -> None:
-    old = {"source_dir": "/corpus", "languages": "en-de", "vocab_size": 8000, "vocab_type": "bpe"}
-    old |= {"shared_vocab": True, "metric": "bleu"}
-    problem = Text2text(**old)
-    assert problem.options() == old
-    assert problem.settings()["options"] == {}
-
-
 @pytest.mark.commit
 def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
     path = _tsv(tmp_path / "corpus" / "train.tsv", PAIRS)
@@ -220,15 +188,3 @@ def test_datagen_on_a_tsv_file_alone(tmp_path: Path) -> None:
     assert damaged.returncode == 1
     assert b"train.tsv, row 302: columns: 1 instead of 2." in damaged.stderr
     assert b"Traceback" not in damaged.stderr
-
-
-def test_datagen_on_compressed_json_lines(tmp_path: Path) -> None:
-    for split, pairs in {"train": PAIRS, "validation": PAIRS[:5], "test": PAIRS[:3]}.items():
-        rows = [json.dumps({"translation": {"de": target, "en": source}}) + "\n" for source, target in pairs]
-        (tmp_path / f"{split}.jsonl.xz").write_bytes(lzma.compress("".join(rows).encode()))
-    flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=de-en", "--vocab_size=60"]
-    done = commands.run("t2t_lite.cli.datagen", *flags, f"--data_dir={tmp_path / 'data'}", "--num_workers=1")
-    assert done.returncode == 0, done.stderr
-    store = open_store(tmp_path / "data" / "text2text")
-    assert [*zip(*store.text("dev"), strict=True)] == [(target, source) for source, target in PAIRS[:5]]
-    assert len(store.text("test")[0]) == 3
