@@ -74,6 +74,7 @@ setup(
     install_requires=[
         "keras>=3.13.1,<3.16",  # 3.12 draws on after set_random_seed; 3.13.0 warns of NumPy
         "numpy>=2,<3",  # 1.26 promotes types by other rules
+        "pyyaml>=6,<7",  # settings of Marian
         "sacrebleu>=2.3.1,<2.7",
         "sentencepiece>=0.2.3,<0.3",  # 0.2.0 and 0.2.1 end the process, 0.2.2 aborts it, on text that 0.2.3 takes
         "tensorboard>=2.20,<2.22",  # tf.summary needs it, and TensorFlow 2.21 no longer brings it
@@ -111,7 +112,6 @@ setup(
             "playwright>=1.65,<2",  # drives a chromium that is installed; without one the tests of pages are skipped
             "pytest>=9,<9.2",  # under 9.2, pytest-xdist 3.8 no longer keeps the tests of a group together
             "pytest-xdist>=3.8,<4",
-            "pyyaml>=6,<7",  # the Kubernetes manifests in examples/ are checked
             "ruff>=0.17.5,<0.18",
             "tensorflow-serving-api>=2.21,<2.22",  # TensorFlow Serving's services, for the tests' servers
         ],

@@ -128,6 +128,10 @@ class DecodeGroup:
 
     beam_size: int = _steering(4, "hypotheses kept at each step; 1: greedy", (1, MOST_HYPOTHESES))
     length_penalty: float = _steering(0.6, "alpha", (0, 10))
+    length_penalty_form: Literal["gnmt", "power"] = _steering(
+        "gnmt", "scores are log-probabilities divided by ((5 + length) / 6)^alpha, or by length^alpha as in Marian"
+    )
+    unknown_output: bool = _steering(True, "outputs may have the unknown piece; in Marian they have none")
     extra_length: int = _steering(50, "an output has at most source length + this many pieces", (0, 10_000))
     max_source_length: int = _steering(
         512, "longer inputs are cut to this many pieces, and counted in a warning", (1, 1_000_000)

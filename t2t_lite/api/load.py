@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 _MOST_MADE = 8  # searches with settings of their own that a run keeps
-_IN_GRAPH = ("beam_size", "length_penalty", "extra_length")  # settings that another graph is made for
+_IN_GRAPH = (
+    "beam_size",
+    "length_penalty",
+    "length_penalty_form",
+    "unknown_output",
+    "extra_length",
+)  # settings that another graph is made for
 
 
 class Loaded(abc.ABC):
@@ -130,7 +136,7 @@ class LoadedRun(Loaded):
         options = {name: value for name, value in search.items() if name not in known}
         sampling = _sampling(dict(options), known)
         if sampling is not None:
-            if beam := [name for name in ("beam_size", "length_penalty") if name in settings]:
+            if beam := [name for name in ("beam_size", "length_penalty", "length_penalty_form") if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
             if n > MOST_HYPOTHESES:
                 raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
-_METAVARS = {"length_penalty": "ALPHA"}
+_METAVARS = {"length_penalty": "ALPHA", "length_penalty_form": "gnmt|power", "unknown_output": "true|false"}
 DECODE_FIELDS = tuple(f.name for f in config.fields(config.HParams).values() if f.group == "decode")
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
 

@@ -37,7 +37,8 @@ def make_parser() -> common.Parser:
         choices=common.PRECISIONS,
         help=f"{common.PRECISION_HELP}, for CTranslate2 float32",
     )
-    common.add_search_flags(parser, "beam_size", "length_penalty", "extra_length", "max_source_length")
+    common.add_search_flags(parser, "beam_size", "length_penalty", "length_penalty_form")
+    common.add_search_flags(parser, "unknown_output", "extra_length", "max_source_length")
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",

@@ -240,7 +240,7 @@ def check_sampler_flags(parser: argparse.ArgumentParser, args: argparse.Namespac
     for flag in SAMPLER_FLAGS[1:]:
         if args.sampler is None and getattr(args, flag) is not None:
             parser.error(f"--{flag} goes with --sampler=NAME")
-    for flag in ("beam_size", "length_penalty"):
+    for flag in ("beam_size", "length_penalty", "length_penalty_form"):
         if args.sampler is not None and getattr(args, flag) is not None:
             parser.error(f"--{flag} is of beam search, and does not go with --sampler (--nbest=N draws N samples)")
     if args.sampler is not None and (args.nbest or 1) > MOST_HYPOTHESES:

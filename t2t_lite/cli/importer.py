@@ -1,4 +1,4 @@
-"""t2t-lite-import: makes a run from a checkpoint of tensor2tensor or OpenNMT-tf and its vocabulary."""
+"""t2t-lite-import: makes a run from a checkpoint of tensor2tensor, OpenNMT-tf or Marian and its vocabulary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from t2t_lite import config, registry
 from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
-from t2t_lite.errors import DataError, check_tensorflow_path
+from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
     "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
+    "Marian": "in Marian it is max-length-factor, 3, times the longest input of the batch",
 }
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
-_DECODING = ("beam_size", "length_penalty", "extra_length")
+_NOT_OF_MARIAN = ("average", "hparams_set", "target_space_id", "with_optimizer")
+_DECODING = ("beam_size", "length_penalty", "length_penalty_form", "extra_length")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -34,37 +36,39 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     if (args.check is None) != (args.check_input is None):
-        parser.error("--check=FILE, outputs of tensor2tensor or OpenNMT-tf, goes with --check_input=FILE, their inputs")
+        parser.error("--check=FILE, outputs of the other toolkit, goes with --check_input=FILE, their inputs")
     return common.run(lambda: _run(args), "interrupted; nothing was imported.")
 
 
 def make_parser() -> common.Parser:
     parser = common.Parser(
         prog="t2t-lite-import",
-        description="Makes a run of a Transformer that tensor2tensor or OpenNMT-tf trained: its checkpoint, its "
-        "settings and its vocabulary. All other commands then take it as any run, and compute what was computed there.",
+        description="Makes a run of a Transformer that tensor2tensor, OpenNMT-tf or Marian trained: its checkpoint, "
+        "its settings and its vocabulary. All other commands then take it as any run, and compute what was computed "
+        "there.",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="DIR|PREFIX,...",
         required=True,
         help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
-        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged",
+        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT release, "
+        "unzipped, or an .npz file of Marian",
     )
     parser.add_argument("--average", type=common.positive, metavar="N", default=1, help="average a folder's N newest")
     parser.add_argument(
         "--vocabulary",
         metavar="FILE",
-        required=True,
         help="vocab.PROBLEM.SIZE[.subwords] of t2t-datagen's --data_dir, subwords or tokens; or the word bytes; or "
-        "what OpenNMT-tf's source_vocabulary names",
+        "what OpenNMT-tf's source_vocabulary names; or of Marian, if its folder has several",
     )
     parser.add_argument("--target_vocabulary", metavar="FILE", help="where each side has a vocabulary of its own")
     parser.add_argument(
         "--sentencepiece",
         metavar="FILE[,FILE]",
         help="the SentencePiece model (one for each vocabulary) whose pieces a vocabulary of OpenNMT-tf lists; without "
-        "it lines are cut at white space, and have to be tokenized as for its training",
+        "it lines are cut at white space, and have to be tokenized as for its training. For Marian, those of source "
+        "and target, if they are not the folder's source.spm and target.spm",
     )
     parser.add_argument(
         "--hparams_set",
@@ -104,10 +108,18 @@ def _add_output_flags(parser: common.Parser) -> None:
         "--beam_size",
         type=common.positive,
         metavar="N",
-        help="the default of all commands, kept in the run; without it: 4",
+        help="the default of all commands, kept in the run; without it: 4, or that of Marian's decoder.yml",
     )
     parser.add_argument(
-        "--length_penalty", type=float, metavar="ALPHA", help="the same; without it: 0.6, or 0 for OpenNMT-tf"
+        "--length_penalty",
+        type=float,
+        metavar="ALPHA",
+        help="the same; without it: 0.6, 0 for OpenNMT-tf, Marian's own",
+    )
+    parser.add_argument(
+        "--length_penalty_form",
+        choices=("gnmt", "power"),
+        help="((5 + length) / 6)^ALPHA, or length^ALPHA; default: power for Marian, else gnmt",
     )
     parser.add_argument(
         "--extra_length",
@@ -122,7 +134,7 @@ def _add_output_flags(parser: common.Parser) -> None:
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow, so that mistakes show at once.
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.importers import vocabulary_kinds
+    from t2t_lite.importers import marian_folder, vocabulary_kinds
 
     decoding = {name: getattr(args, name) for name in _DECODING if getattr(args, name) is not None}
     config.replace(registry.hparams("t2t_import"), **decoding)
@@ -136,21 +148,34 @@ def _run(args: argparse.Namespace) -> int:
     check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
     check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
-    loaded = [vocabulary_kinds.load(path) for path in files]
+    sentencepiece = args.sentencepiece.split(",") if args.sentencepiece else []
+    of_marian = marian_folder.is_marian(args.checkpoint)
+    if of_marian:
+        if given := [name for name in _NOT_OF_MARIAN if getattr(args, name) not in (None, 1)]:
+            raise UsageError(f"--{given[0]} is not for a model of Marian, such as {args.checkpoint}. Leave it out.")
+        of_model = marian_folder.find(args.checkpoint, files, sentencepiece)
+    elif not files:
+        raise UsageError("--vocabulary=FILE is missing; only the folder of a Marian model shows which one it has.")
+    else:
+        loaded = [vocabulary_kinds.load(path) for path in files]
     load_tensorflow()
-    from t2t_lite.importers import run_folder, t2t_slots, toolkits
+    from t2t_lite.importers import marian, run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)
-    imported, vocabularies = toolkits.read(
-        args.checkpoint.split(","),
-        loaded,
-        args.sentencepiece.split(",") if args.sentencepiece else [],
-        with_optimizer=bool(args.with_optimizer),
-        average=args.average,
-        hparams_set=args.hparams_set,
-        hparams=args.hparams,
-        target_space_id=args.target_space_id,
-    )
+    if of_marian:
+        imported, vocabularies = marian.read(of_model, args.hparams)
+        files = tuple(dict.fromkeys(map(str, of_model.vocabularies)))
+    else:
+        imported, vocabularies = toolkits.read(
+            args.checkpoint.split(","),
+            loaded,
+            sentencepiece,
+            with_optimizer=bool(args.with_optimizer),
+            average=args.average,
+            hparams_set=args.hparams_set,
+            hparams=args.hparams,
+            target_space_id=args.target_space_id,
+        )
     found = run_folder.Import(
         imported,
         run_folder.recipe(imported, decoding),

@@ -5,6 +5,7 @@ Legend: B sentences, K beam size, L longest output.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -18,9 +19,10 @@ from t2t_lite.ops.top_k import top_k
 _NEVER = -float("inf")
 
 
-def length_penalty(length: Any, alpha: float) -> Any:
-    """((5 + length) / 6)^alpha; `length` counts the end symbol."""
-    return tf.pow((5.0 + tf.cast(length, tf.float32)) / 6.0, alpha)
+def length_penalty(length: Any, alpha: float, form: str = "gnmt") -> Any:
+    """((5 + length) / 6)^alpha, or length^alpha if the form is "power"; `length` counts the end symbol."""
+    length = tf.cast(length, tf.float32)
+    return tf.pow(length if form == "power" else (5.0 + length) / 6.0, alpha)
 
 
 def beam_search(
@@ -34,6 +36,8 @@ def beam_search(
     prepack: bool = False,
     constraint: Constraint | None = None,
     jit: bool = False,
+    form: str = "gnmt",
+    never: Collection[int] = (PAD,),
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -52,6 +56,8 @@ def beam_search(
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
         constraint: see `Search`; log-probabilities stay those of the model among all symbols.
         jit: see `Search`.
+        form: of the length penalty, "gnmt" or "power".
+        never: symbols that no output has, whatever their probability.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
@@ -59,6 +65,7 @@ def beam_search(
     """
     with weights_read_once(model):
         search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit)
+        search.form, search.never = form, tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
@@ -83,6 +90,7 @@ class _BeamSearch(Search):
     ) -> None:
         super().__init__(model, source, beam_size, extra_length, constraint, jit)
         self.alpha, self.early_stop = alpha, early_stop
+        self.form, self.never = "gnmt", (PAD,)
         batch = self.shape[0]
         self.beams |= {
             "length": tf.zeros([batch], tf.int32),
@@ -99,7 +107,7 @@ class _BeamSearch(Search):
         ends = tf.equal(symbols, EOS)
 
         # Finished: those from before and the candidates that end here.
-        scores = tf.where(ends, logp / length_penalty(index + 1, self.alpha), _NEVER)
+        scores = tf.where(ends, logp / self._penalty(index + 1), _NEVER)
         scores, chosen = tf.math.top_k(tf.concat([beams["scores"], scores], 1), self.beam_size)
         finished = tf.gather(tf.concat([beams["finished"], ids], 1), chosen, batch_dims=1)
 
@@ -122,11 +130,14 @@ class _BeamSearch(Search):
         new["state"] = self.model.reorder(state, parents)
         return new | self._constraint_after(beams, tf.gather(symbols, chosen, batch_dims=1), parents)
 
+    def _penalty(self, length: Any) -> Any:
+        return length_penalty(length, self.alpha, self.form)
+
     def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
         """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
         logits, state = self._logits(fixed, beams)
-        # One more than are needed: padding may be among them.
-        number = min(2 * self.beam_size + 1, logits.shape[-1])
+        # More than are needed: symbols that are no output may be among them.
+        number = min(2 * self.beam_size + len(self.never), logits.shape[-1])
         largest = tf.math.top_k if self.jit else top_k
         best, symbols = largest(self._permit(fixed, beams, logits), number)
         if self.constraint is None:
@@ -137,7 +148,8 @@ class _BeamSearch(Search):
         else:
             logp = best - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
         logp += beams["alive_logp"][:, :, None]
-        logp = tf.where(tf.equal(symbols, PAD), _NEVER, logp)  # padding is no output
+        for symbol in self.never:
+            logp = tf.where(tf.equal(symbols, symbol), _NEVER, logp)
         flat = (tf.shape(logp)[0], self.beam_size * number)
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.
         wanted = 2 * self.beam_size if self.beam_size > 1 else 1
@@ -146,13 +158,13 @@ class _BeamSearch(Search):
 
     def _is_settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
         """bool [B]: at the longest length, or nothing alive can change the result."""
-        could_reach = tf.reduce_max(alive_logp, 1) / length_penalty(fixed["max_lengths"], self.alpha)
+        could_reach = tf.reduce_max(alive_logp, 1) / self._penalty(fixed["max_lengths"])
         to_beat = tf.where(self.early_stop, tf.reduce_max(scores, 1), tf.reduce_min(scores, 1))
         return (length >= fixed["max_lengths"]) | ((to_beat >= could_reach) & (to_beat > _NEVER))
 
     def _rank(self, state: dict[str, Any]) -> tuple[Any, Any]:
         """Finished hypotheses in order, then unfinished ones in the places that are left."""
-        unfinished = state["alive_logp"] / length_penalty(state["length"], self.alpha)[:, None]
+        unfinished = state["alive_logp"] / self._penalty(state["length"])[:, None]
         scores = tf.concat([state["scores"], unfinished], 1)
         places = tf.concat([state["scores"], unfinished - 1e6], 1)
         _, chosen = tf.math.top_k(places, self.beam_size)

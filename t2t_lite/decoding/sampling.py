@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+from collections.abc import Collection
 from typing import Any
 
 import tensorflow as tf
@@ -60,6 +61,7 @@ def sample(
     prepack: bool = False,
     constraint: Constraint | None = None,
     jit: bool = False,
+    never: Collection[int] = (PAD,),
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -74,6 +76,7 @@ def sample(
         extra_length, prepack: as in `beam_search`.
         constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
         jit: see `Search`.
+        never: symbols that are never drawn.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
@@ -81,6 +84,7 @@ def sample(
     """
     with weights_read_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit)
+        search.never = tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
@@ -105,7 +109,7 @@ class _Sampling(Search):
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
         super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint, jit)
-        self.sampler, self.num_samples = sampling.sampler, num_samples
+        self.sampler, self.num_samples, self.never = sampling.sampler, num_samples, (PAD,)
         self.fixed["key"] = sentence_keys(source, sampling.seed)
 
     def run(self) -> tuple[Any, Any]:
@@ -152,7 +156,7 @@ class _Sampling(Search):
         logits, state = self._logits(fixed, beams)
         rows = tf.reshape(self._permit(fixed, beams, logits), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], fixed["numbers"], index)
-        symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1])), tf.shape(points))
+        symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1]), self.never), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
         logp = tf.where(ended, 0.0, logp)
         symbols = tf.where(ended, PAD, symbols)
@@ -171,8 +175,8 @@ class _Sampling(Search):
         return beams["alive"], beams["logp"]
 
 
-def drawn(sampler: Sampler, logits: Any, points: Any) -> Any:
-    """Draws a symbol for each row, where its cumulative probability passes a point; padding is never drawn.
+def drawn(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (PAD,)) -> Any:
+    """Draws a symbol for each row, where its cumulative probability passes a point; those of `never` are never drawn.
 
     Args:
         logits: float32 [R, V].
@@ -181,8 +185,10 @@ def drawn(sampler: Sampler, logits: Any, points: Any) -> Any:
     Returns:
         int32 [R].
     """
-    padding = tf.range(logits.shape[-1]) == PAD
-    probabilities = tf.nn.softmax(sampler(tf.where(padding, -float("inf"), logits)))
+    places = tf.range(logits.shape[-1])
+    for symbol in never:
+        logits = tf.where(places == symbol, -float("inf"), logits)
+    probabilities = tf.nn.softmax(sampler(logits))
     cumulative = tf.cumsum(tf.cast(probabilities, tf.float64), axis=-1)
     return tf.math.count_nonzero(cumulative <= points[:, None] * cumulative[:, -1:], axis=-1, dtype=tf.int32)
 

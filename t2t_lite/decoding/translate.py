@@ -18,7 +18,7 @@ from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.groups import DecodeGroup
-from t2t_lite.ids import EOS
+from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -28,6 +28,8 @@ from t2t_lite.text.unknown_pieces import UnknownPieces
 # Of `Translator.search`, and its third input if outputs are constrained.
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
 _SIZES = tf.TensorSpec([None], tf.int32)
+
+_USUAL = {"length_penalty_form": "gnmt", "unknown_output": True}
 
 FEW = 16  # lines: for fewer, reading the weights takes most of the time
 
@@ -203,6 +205,8 @@ class Translator(LineTranslator):
         model: a `models.base.Model`.
         source_vocabulary, target_vocabulary: its vocabularies.
         beam_size, length_penalty, extra_length: see `beam_search`.
+        length_penalty_form: see `beam_search`.
+        unknown_output: whether an output may have the unknown piece.
         max_source_length, batch_tokens: see `LineTranslator`.
         outputs: how the model's outputs are read, as prepared data or a run say; None: as text.
         jit: XLA compiles the search; for GPUs.
@@ -223,6 +227,8 @@ class Translator(LineTranslator):
         extra_length: int,
         max_source_length: int,
         batch_tokens: int,
+        length_penalty_form: str = "gnmt",
+        unknown_output: bool = True,
         outputs: Outputs | None = None,
         jit: bool = False,
     ) -> None:
@@ -232,7 +238,8 @@ class Translator(LineTranslator):
         self.model, self.target_vocabulary = model, target_vocabulary
         self.outputs = outputs or Outputs()
         self._grammar = self.outputs.grammar()
-        self.length_penalty, self.extra_length = length_penalty, extra_length
+        self.length_penalty, self.length_penalty_form = length_penalty, length_penalty_form
+        self.extra_length, self.unknown_output = extra_length, unknown_output
         self.prepack = False
         self.sampling: Sampling | None = None
         what = f"the search of a {type(model).__name__}"
@@ -256,6 +263,8 @@ class Translator(LineTranslator):
             target,
             beam_size=settings.beam_size,
             length_penalty=settings.length_penalty,
+            length_penalty_form=settings.length_penalty_form,
+            unknown_output=settings.unknown_output,
             extra_length=settings.extra_length,
             max_source_length=settings.max_source_length,
             batch_tokens=settings.decode_batch_tokens,
@@ -274,7 +283,8 @@ class Translator(LineTranslator):
     @property
     def settings(self) -> dict[str, Any]:
         """What a search's outputs depend on besides the weights, JSON-ready."""
-        names = ("beam_size", "length_penalty", "extra_length", "max_source_length")
+        names = ["beam_size", "length_penalty", "extra_length", "max_source_length"]
+        names += [name for name, usual in _USUAL.items() if getattr(self, name) != usual]
         precision = "int8" if int8_matrices(self.model) else self.model.compute_dtype
         return {**{name: getattr(self, name) for name in names}, "precision": precision}
 
@@ -291,6 +301,8 @@ class Translator(LineTranslator):
             jit: the graph is for XLA.
         """
         constraint = TreeConstraint(self._grammar, sizes) if self._grammar else None
+        unknown = self.target_vocabulary.unknown
+        never = (PAD,) if self.unknown_output or unknown is None else (PAD, unknown)
         if self.sampling is not None:
             return sample(
                 self.model,
@@ -301,6 +313,7 @@ class Translator(LineTranslator):
                 prepack=self.prepack and not jit,
                 constraint=constraint,
                 jit=jit,
+                never=never,
             )
         return beam_search(
             self.model,
@@ -312,6 +325,8 @@ class Translator(LineTranslator):
             prepack=self.prepack and not jit,
             constraint=constraint,
             jit=jit,
+            form=self.length_penalty_form,
+            never=never,
         )
 
     def found(

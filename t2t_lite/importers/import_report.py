@@ -9,6 +9,7 @@ from typing import Any
 from t2t_lite import config
 from t2t_lite.importers import opennmt_settings, t2t_precision, t2t_training
 from t2t_lite.importers.imported import Imported
+from t2t_lite.importers.marian_vocabulary import MarianVocabulary
 from t2t_lite.importers.run_folder import Import
 
 
@@ -51,13 +52,20 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     sides = dict.fromkeys(found.vocabulary_files)
     for path, vocabulary in zip(sides, dict.fromkeys(found.vocabularies), strict=False):
         yield "vocabulary", f"{vocabulary.size:,} ids, {vocabulary.suffix[1:]}, of {path}"
+    source = found.vocabularies[0]
+    if isinstance(source, MarianVocabulary):
+        changes = len(source.cleaning)
+        yield "text", f"cut by SentencePiece{f', after {changes} replacements of preprocess.sh' if changes else ''}"
+        if source.labels:
+            yield "labels", f"each line begins with one of {', '.join(source.labels)}"
     left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]
     without = ", ".join(f"{number} {what}" for number, what in left if number)
     yield "variables", f"{len(variables.weights)}, each used once{f'; left out: {without}' if without else ''}"
+    form = " (power)" if hparams["length_penalty_form"] == "power" else ""
     yield (
         "decoding",
-        "".join(f"{name}={hparams[name]:g}, " for name in ("beam_size", "length_penalty", "extra_length"))
-        + f"inputs of at most {hparams['max_source_length']} pieces",
+        f"beam_size={hparams['beam_size']}, length_penalty={hparams['length_penalty']:g}{form}, "
+        f"extra_length={hparams['extra_length']}, inputs of at most {hparams['max_source_length']} pieces",
     )
 
 

@@ -51,6 +51,7 @@ class Description:
     source_end: bool = True
     start_vector: bool = False
     output_bias: bool = False
+    activation: str = "relu"
 
 
 def shape_of(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:

@@ -137,7 +137,7 @@ def read(
             )
         check_ranks({name: checkpoints.shapes[full]})
         weights[path] = checkpoints.mean(full)
-    _fold(weights)
+    fold_biases(weights)
     weights, shared, share_embeddings = _tables(weights)
     description = _describe(weights, shared, share_embeddings, settings)
     relative = bool(description.max_relative_position)
@@ -172,7 +172,7 @@ def _sort_out(names: Mapping[str, Any]) -> Variables:
     return Variables(weights, tuple(sorted(slots)), tuple(sorted(counters)))
 
 
-def _fold(weights: dict[str, Any]) -> None:
+def fold_biases(weights: dict[str, Any]) -> None:
     """Adds biases of values to those of outputs, and removes weights that have no effect.
 
     The latter are biases of keys, and the first row of learned positions, as positions are counted from 1.

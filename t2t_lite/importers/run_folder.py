@@ -30,7 +30,7 @@ from t2t_lite.version import local_version
 
 PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
 
-_SAID = ("num_heads", "d_k", "d_v", "positions")  # fields of a description that hparams give
+_SAID = ("num_heads", "d_k", "d_v", "positions", "activation")  # fields of a description that hparams give
 _NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
 
 
@@ -207,6 +207,8 @@ def _record(found: Import) -> dict[str, Any]:
 
 
 def _checksums(prefix: str) -> dict[str, str]:
+    if os.path.isfile(prefix):
+        return {os.path.basename(prefix): sha256_of(prefix)}
     folder, name = os.path.split(prefix)
     files = sorted(
         path

@@ -50,7 +50,8 @@ RULES = {
     "vocabulary": Answer.REFUSE,
     "data": Answer.PREPARE_AGAIN,
     "metric": Answer.NOTE,
-    **dict.fromkeys(("eval_lines", "beam_size", "length_penalty", "extra_length", "max_source_length"), Answer.NOTE),
+    **dict.fromkeys(("eval_lines", "beam_size", "length_penalty", "length_penalty_form"), Answer.NOTE),
+    **dict.fromkeys(("unknown_output", "extra_length", "max_source_length"), Answer.NOTE),
 }
 _OF_FIELDS = {
     "never": Answer.REFUSE,

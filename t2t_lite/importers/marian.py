@@ -1,0 +1,189 @@
+"""A model that Marian trained as the weights of a `Transformer`: each array is used once, or the import fails.
+
+Positions are sines, then cosines, at the rates 10000^(-i / (d_model / 2 - 1)), which are tensor2tensor's; those of
+transformers' MarianMTModel are others. Attention and logits have biases, and the decoder starts from zeros. Marian has
+no padding: here PAD has a row of zeros, and a bias with which it takes no share of a probability.
+
+Heads are blocks of columns and matrices are [inputs, outputs], there and here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers.imported import Description, Imported
+from t2t_lite.importers.marian_files import Arrays, parse_yaml, read_yaml
+from t2t_lite.importers.marian_folder import Files, load_vocabularies
+from t2t_lite.importers.marian_settings import KEY, Settings
+from t2t_lite.importers.marian_vocabulary import MarianVocabulary
+from t2t_lite.importers.opennmt import fold_biases
+from t2t_lite.importers.t2t_variables import Variables, join_names
+
+_NEVER = -1e9  # the bias of PAD: its probability is 0
+# (stack, sub-layer there) -> (the residual connection here, the layer in it).
+_SUBLAYERS = {
+    ("encoder", "self"): ("around_attention", "self_attention"),
+    ("encoder", "ffn"): ("around_feed_forward", "feed_forward"),
+    ("decoder", "self"): ("around_self", "self_attention"),
+    ("decoder", "context"): ("around_memory", "memory_attention"),
+    ("decoder", "ffn"): ("around_feed_forward", "feed_forward"),
+}
+_IN_ATTENTION = {
+    f"{kind}{letter}": f"{name}{end}"
+    for letter, name in zip("qkvo", ("query", "key", "value", "output"), strict=True)
+    for kind, end in (("W", ""), ("b", "_bias"))
+}
+_IN_FEED_FORWARD = {f"{kind}{i}": f"{name}_{i}" for i in "12" for kind, name in (("W", "kernel"), ("b", "bias"))}
+_NORM = {"scale": "gamma", "bias": "beta"}
+_TABLES = ("source_embedding", "target_embedding", "softmax")
+_SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
+_LOGITS, _LOGITS_OF_OLD = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
+_BIAS = "transformer/output_bias"
+
+
+def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[MarianVocabulary, MarianVocabulary]]:
+    """Reads a model that Marian trained, and the vocabularies of source and target.
+
+    Args:
+        hparams: "name=value,..." in Marian's names, for a file that does not hold its settings.
+
+    Raises:
+        UsageError, DataError: something is missing, damaged, or cannot be expressed here.
+    """
+    arrays = Arrays(files.model)
+    settings = _settings(arrays, files, hparams)
+    places = _places(settings, _LOGITS_OF_OLD if _LOGITS_OF_OLD in arrays else _LOGITS)
+    names = set(arrays) - {KEY}
+    if lacking := sorted(set(places) - names):
+        raise DataError(f"{files.model} is not complete: its settings need {join_names(lacking)}.")
+    if unknown := sorted(names - set(places)):
+        raise DataError(f"{files.model} holds {join_names(unknown)}, which a model of its settings does not use.")
+    weights = {}
+    for name, path in places.items():
+        array, size = arrays[name], _size(name, path, settings)
+        if array.dtype != np.float32 or not np.isfinite(array).all():
+            raise DataError(f"{files.model}: {name} holds {array.dtype} or numbers that are not finite.")
+        if array.shape != size:
+            raise DataError(f"{files.model} is of other settings than it says: {name} has {array.shape}, not {size}.")
+        weights[path] = array[0] if len(array) == 1 and not path.endswith("/table") else array
+    _set_tables(weights, settings, _LOGITS_OF_OLD in arrays)
+    fold_biases(weights)
+    description = _describe(weights, settings)
+    source, target = load_vocabularies(files, settings.vocab_sizes)
+    if source is target and not description.shared:
+        target = copy.copy(source)  # a run with one vocabulary shares all tables
+    imported = Imported(
+        "Marian",
+        weights,
+        description,
+        None,
+        Variables({name: name for name in places}, (), ()),
+        settings.values,
+        (str(files.model),),
+        files.search,
+    )
+    return imported, (source, target)
+
+
+def _settings(arrays: Arrays, files: Files, hparams: str | None) -> Settings:
+    pairs = [pair.partition("=") for pair in hparams.split(",")] if hparams else []
+    given: dict[str, Any] = {name: value for name, _, value in pairs}
+    beside = files.model.with_name(f"{files.model.name}.yml")
+    if KEY in arrays:
+        found = parse_yaml(arrays[KEY].tobytes().rstrip(b"\0"), f"{KEY} of {files.model}")
+    elif beside.is_file():
+        names = ("type", "dim-", "enc-", "dec-", "transformer-", "tied-", "version")
+        found = {name: value for name, value in read_yaml(beside).items() if name.startswith(names)}
+    else:
+        found = {}
+    found |= given
+    if lacking := [name for name in ("transformer-heads", "transformer-ffn-activation") if name not in found]:
+        raise UsageError(
+            f"{files.model} does not say its settings, nor does {beside.name} beside it: {lacking[0]} is missing. Give "
+            "--hparams=type=transformer,transformer-heads=N,... as it was trained with."
+        )
+    return Settings(found)
+
+
+def _places(settings: Settings, logits: str) -> dict[str, str]:
+    """Name of each array that the file must hold -> the path here."""
+    ending = "_pre" if settings.norm == "pre" else ""
+    found = {}
+    for (stack, part), (around, inside) in _SUBLAYERS.items():
+        within, norm = (_IN_FEED_FORWARD, "ffn_ln") if part == "ffn" else (_IN_ATTENTION, "Wo_ln")
+        for layer in range(settings.count(f"{stack[:3]}-depth")):
+            there, here = f"{stack}_l{layer + 1}_{part}_", f"transformer/{stack}/layer_{layer}/{around}/"
+            found |= {f"{there}{name}": f"{here}{inside}/{path}" for name, path in within.items()}
+            found |= {f"{there}{norm}_{name}{ending}": f"{here}layer_norm/{path}" for name, path in _NORM.items()}
+    if settings.norm == "pre":
+        for stack in ("encoder", "decoder"):
+            found |= {
+                f"{stack}_top_ln_{name}": f"transformer/{stack}/final_norm/{path}" for name, path in _NORM.items()
+            }
+    if settings.one_table:
+        found["Wemb"] = _TARGET
+    else:
+        found |= {"encoder_Wemb": _SOURCE, "decoder_Wemb": _TARGET}
+    if not settings.tied:
+        found[logits] = _SOFTMAX
+    if not settings.flag("output-omit-bias"):
+        found["decoder_ff_logit_out_b"] = _BIAS
+    return found
+
+
+def _size(name: str, path: str, settings: Settings) -> tuple[int, int]:
+    """The shape of an array in the file."""
+    d_model, d_ff = settings.count("dim-emb"), settings.count("transformer-dim-ffn")
+    if path in (_SOURCE, _TARGET, _SOFTMAX, _BIAS):
+        rows = settings.vocab_sizes[path != _SOURCE]
+        return (1, rows) if path == _BIAS else (d_model, rows) if name == _LOGITS_OF_OLD else (rows, d_model)
+    last = path.rpartition("/")[2]
+    if last in ("query", "key", "value", "output"):
+        return d_model, d_model
+    return {"kernel_1": (d_model, d_ff), "bias_1": (1, d_ff), "kernel_2": (d_ff, d_model)}.get(last, (1, d_model))
+
+
+def _set_tables(weights: dict[str, Any], settings: Settings, transposed: bool) -> None:
+    """Adds PAD to the tables and to the bias of logits, and the source's table if only it and the target share one."""
+    if transposed:
+        weights[_SOFTMAX] = weights[_SOFTMAX].T
+    if settings.one_table and not settings.tied:
+        weights[_SOURCE] = weights[_TARGET]
+    rows = len(weights[_TARGET])
+    weights.setdefault(_BIAS, np.zeros(rows, np.float32))
+    weights[_BIAS] = np.concatenate([np.float32([_NEVER]), weights[_BIAS]])
+    for path in {_SOURCE, _TARGET, _SOFTMAX} & set(weights):
+        weights[path] = np.concatenate([np.zeros_like(weights[path][:1]), weights[path]])
+
+
+def _describe(weights: Mapping[str, Any], settings: Settings) -> Description:
+    d_model, heads = settings.count("dim-emb"), settings.count("transformer-heads")
+    if d_model % heads or d_model % 2:
+        raise DataError(f"The settings of Marian contradict themselves: {heads} heads, dim-emb={d_model}.")
+    shared = settings.one_table and settings.tied
+    return Description(
+        num_layers=settings.count("enc-depth"),
+        num_decoder_layers=settings.count("dec-depth"),
+        d_model=d_model,
+        d_ff=settings.count("transformer-dim-ffn"),
+        num_heads=heads,
+        d_k=d_model // heads,
+        d_v=d_model // heads,
+        norm=settings.norm,
+        positions="tensor2tensor",
+        max_positions=0,
+        max_relative_position=0,
+        attention_biases=True,
+        source_vector=False,
+        source_vocab_size=settings.vocab_sizes[0] + 1,
+        target_vocab_size=settings.vocab_sizes[1] + 1,
+        shared=shared,
+        share_embeddings=settings.tied,
+        activation=settings.values["transformer-ffn-activation"],
+        output_bias=True,
+    )

@@ -1,0 +1,181 @@
+"""Files of a folder with a Marian model, as OPUS-MT releases it or as a training leaves it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.importers import marian_cleaning
+from t2t_lite.importers.marian_files import inside, read_yaml
+from t2t_lite.importers.marian_vocabulary import (
+    LABEL,
+    MarianVocabulary,
+    check_pieces,
+    load_sentencepiece,
+    read_pieces,
+)
+
+_OF_TRAINING = (".optimizer.npz", ".ema.npz")  # beside a model; not needed
+_SPM = ("source.spm", "target.spm")
+_LARGEST = 1 << 26  # bytes of a vocabulary or a SentencePiece model
+_BPE = ("source.bpe", "target.bpe")
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """What belongs to a model.
+
+    model: the .npz file.
+    vocabularies: files of source and target, the same one twice if they share it.
+    sentencepiece: models of source and target.
+    script: preprocess.sh, if there is one.
+    search: fields of a recipe that decoder.yml gives.
+    """
+
+    model: Path
+    vocabularies: tuple[Path, Path]
+    sentencepiece: tuple[Path, Path]
+    script: Path | None
+    search: Mapping[str, Any]
+
+
+def is_marian(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is of a Marian model: an .npz or .bin file, or a folder with one and no other checkpoint."""
+    path = Path(path)
+    if not path.is_dir():
+        return path.suffix in (".npz", ".bin")
+    return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
+
+
+def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
+    """Finds what belongs to a model.
+
+    Args:
+        path: a folder, or a model in it.
+        vocabularies: one or two files; default: those that decoder.yml names, or the one that the folder has.
+        sentencepiece: one or two files; default: source.spm and target.spm.
+
+    Raises:
+        UsageError, DataError: something is missing, or there are several.
+    """
+    path = Path(path)
+    folder = path if path.is_dir() else path.parent
+    decoder, settings = folder / "decoder.yml", {}
+    if not decoder.is_file() and not path.is_dir():
+        decoder = path.with_name(f"{path.name}.decoder.yml")
+    if decoder.is_file():
+        settings = read_yaml(decoder)
+    model = _model(folder, settings.get("models"), decoder) if path.is_dir() else path
+    if model.suffix == ".bin":
+        raise UsageError(f"{model} is a model of Bergamot or Firefox in integers. Give the .npz file it was made from.")
+    given = [Path(name) for name in vocabularies] or _named(folder, settings.get("vocabs"), decoder)
+    given = given or sorted({*folder.glob("*.vocab.yml"), *folder.glob("vocab.yml"), *folder.glob("*vocab*.spm")})
+    if not 1 <= len(given) <= 2:
+        raise UsageError(
+            f"{folder} has {len(given)} vocabularies ({', '.join(path.name for path in given) or 'no *.vocab.yml'}), "
+            "and no decoder.yml says which the model has. Give --vocabulary=FILE, and --target_vocabulary=FILE if each "
+            "side has its own."
+        )
+    models = [Path(name) for name in sentencepiece] or [folder / name for name in _SPM if (folder / name).is_file()]
+    if not models and all(path.suffix == ".spm" for path in given):
+        models = given
+    if not models:
+        bpe = f" {', '.join(_BPE)} show that its text was cut by subword-nmt:" if (folder / _BPE[0]).is_file() else ""
+        raise UsageError(
+            f"{folder} has no source.spm and target.spm.{bpe} only models of text that SentencePiece cuts can be "
+            "imported. If the model has some, give --sentencepiece=SOURCE[,TARGET]."
+        )
+    script = folder / "preprocess.sh"
+    return Files(
+        model,
+        (given[0], given[-1]),
+        (models[0], models[-1]),
+        script if script.is_file() else None,
+        _search(settings, decoder),
+    )
+
+
+def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocabulary, MarianVocabulary]:
+    """Returns the vocabularies of source and target; one object if nothing in them differs.
+
+    Args:
+        sizes: how many pieces the model has.
+
+    Raises:
+        DataError: a file is missing, damaged, or of another model.
+    """
+    cleaning = marian_cleaning.read(files.script) if files.script else []
+    sides = [
+        MarianVocabulary.make(_pieces(path, size), _bytes(model), cleaning)
+        for path, size, model in zip(files.vocabularies, sizes, files.sentencepiece, strict=True)
+    ]
+    source, target = sides
+    pieces = source.pieces(range(source.size))
+    if labels := [piece for piece in pieces if re.fullmatch(LABEL, piece)]:
+        source = MarianVocabulary.make(pieces[1:], source.model, cleaning, labels)
+    return (source, source) if source.data == target.data else (source, target)
+
+
+def _models(folder: Path, ending: str) -> list[Path]:
+    return sorted(path for path in folder.glob(f"*.{ending}") if not path.name.endswith(_OF_TRAINING))
+
+
+def _model(folder: Path, named: Any, said_by: Path) -> Path:
+    found = _named(folder, named, said_by) or _models(folder, "npz") or _models(folder, "bin")
+    if len(found) != 1:
+        raise UsageError(
+            f"{folder} has {len(found)} models: {', '.join(path.name for path in found)}. Give the one to import: "
+            f"--checkpoint={found[0]}."
+        )
+    return found[0]
+
+
+def _named(folder: Path, names: Any, said_by: Path) -> list[Path]:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return []
+    return [inside(folder, name, said_by.name) for name in names]
+
+
+def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
+    """The search of a decoder.yml: a score is the log-probability divided by length^normalize."""
+    found: dict[str, Any] = {"length_penalty_form": "power", "unknown_output": False, "length_penalty": 0.0}
+    for name, field, kind in (("beam-size", "beam_size", int), ("normalize", "length_penalty", float)):
+        if name in settings:
+            try:
+                found[field] = kind(settings[name])
+            except (ValueError, TypeError):
+                raise DataError(f"{said_by} says {name}: {settings[name]}, which is no number.") from None
+    if settings.get("word-penalty", "0") not in ("0", "0.0"):
+        raise DataError(
+            f"{said_by} says word-penalty: {settings['word-penalty']}, which no search here has. To decode without it, "
+            "set it to 0."
+        )
+    return found
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read ({error.strerror}).") from error
+    if len(data) > _LARGEST:
+        raise DataError(f"{path} is longer than {_LARGEST:,} bytes: it is no such file.")
+    return data
+
+
+def _pieces(path: Path, size: int) -> list[str]:
+    data = _bytes(path)
+    if path.suffix != ".spm":
+        return read_pieces(data, str(path), size)
+    model = load_sentencepiece(data)
+    pieces = [model.id_to_piece(i) for i in range(len(model))]
+    check_pieces(pieces, str(path))
+    if len(pieces) != size:
+        raise DataError(f"{path} has {len(pieces):,} pieces, and the model {size:,}: it is of another model.")
+    return pieces

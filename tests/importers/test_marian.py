@@ -1,0 +1,100 @@
+"""Models that Marian trained as a `Transformer`; tests/golden/marian.py made the numbers."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import t2t_lite
+from t2t_lite.cli import exporter, importer
+from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, outputs, read, set_setting
+
+_KEY = "transformer/encoder/layer_0/around_attention/self_attention/"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_log_probabilities_are_those_of_marian(name: str) -> None:
+    found = errors(*read(GOLDEN / name), name)
+    assert len(found) >= 48
+    assert np.abs(found).max() <= 2e-5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"positions": "sinusoidal"},
+        {"positions": "opennmt"},
+        {"norm_epsilon": 1e-5},
+        {"activation": "relu"},
+        {"source_end": False},
+        {"num_heads": 2, "d_k": 32, "d_v": 32},
+    ],
+    ids=str,
+)
+def test_each_setting_of_the_model_counts(change: dict[str, Any]) -> None:
+    imported, vocabularies = read(GOLDEN / "toy")
+    imported = dataclasses.replace(imported, description=dataclasses.replace(imported.description, **change))
+    assert np.abs(errors(imported, vocabularies, "toy")).max() > 2e-5
+
+
+@pytest.mark.parametrize("kind", ["unscaled", "swapped", "transposed", "ids", "value bias", "padding"])
+def test_each_weight_counts(kind: str) -> None:
+    imported, vocabularies = read(GOLDEN / "toy")
+    weights = dict(imported.weights)
+    table = "transformer/target_embedding/table"
+    if kind == "unscaled":
+        weights[table] = weights[table] / 8  # sqrt(d_model)
+    elif kind == "swapped":
+        weights[f"{_KEY}key"], weights[f"{_KEY}query"] = weights[f"{_KEY}value"], weights[f"{_KEY}query"]
+    elif kind == "transposed":
+        weights[f"{_KEY}query"] = weights[f"{_KEY}query"].T
+    elif kind == "ids":
+        weights[table] = np.roll(weights[table], 1, 0)
+    elif kind == "value bias":
+        weights[f"{_KEY}output_bias"] = weights[f"{_KEY}output_bias"] * 0
+    else:
+        weights["transformer/output_bias"] = weights["transformer/output_bias"] * (np.arange(640) > 0)
+    assert np.abs(errors(dataclasses.replace(imported, weights=weights), vocabularies, "toy")).max() > 2e-5
+
+
+def test_old_files_have_the_softmax_by_columns(tmp_path: Path) -> None:
+    def old(arrays: dict[str, Any]) -> None:
+        arrays["decoder_ff_logit_out_W"] = arrays.pop("decoder_ff_logit_out_Wt").T
+
+    folder = changed(tmp_path / "model", "gelu_untied", old)
+    assert np.abs(errors(*read(folder), "gelu_untied")).max() <= 2e-5
+
+
+def test_a_decoder_may_say_the_size_of_the_encoder(tmp_path: Path) -> None:
+    folder = changed(tmp_path / "model", "labels", set_setting("transformer-decoder-dim-ffn", "24"))
+    assert np.abs(errors(*read(folder), "labels")).max() <= 2e-5
+
+
+@pytest.mark.parametrize(("name", "equal"), [("toy", 40), ("labels", 10)])
+def test_best_outputs_are_those_of_marian(
+    tmp_path: Path, name: str, equal: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Marian's beam shrinks as hypotheses end, so where outputs differ, ours has the better score."""
+    run = tmp_path / "run"
+    assert importer.main([f"--checkpoint={GOLDEN / name}", f"--output_dir={run}"]) == 0
+    assert "beam_size=4, length_penalty=1 (power)" in capsys.readouterr().out
+    assert exporter.main([f"--output_dir={run}", "--signatures=nbest"]) == 0
+    best = {output.line: output for output in reversed(outputs(name))}
+    wanted = [best[i] for i in range(len(best))]
+    texts = ["".join(output.pieces).replace("\u2581", " ").removeprefix(" ") for output in wanted]
+    for folder in (run, run / "export"):
+        found = [row[0] for row in t2t_lite.load(folder).nbest(lines(name), 4)]
+        better = [ours.score - theirs.score for ours, theirs in zip(found, wanted, strict=True)]
+        same = [ours.text == text for ours, text in zip(found, texts, strict=True)]
+        assert sum(same) == equal
+        assert all(abs(gain) <= 2e-6 if is_same else gain > 0 for gain, is_same in zip(better, same, strict=True))
+
+
+def test_the_form_of_the_length_penalty_counts(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert importer.main([f"--checkpoint={GOLDEN / 'toy'}", f"--output_dir={run}"]) == 0
+    loaded = t2t_lite.load(run)
+    power, gnmt = (loaded.nbest(lines("toy")[:1], 1, length_penalty_form=form)[0][0] for form in ("power", "gnmt"))
+    assert gnmt.score == pytest.approx(power.score * 7 * 6 / (5 + 7))  # seven pieces with </s>
