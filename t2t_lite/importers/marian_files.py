@@ -92,7 +92,8 @@ def parse_yaml(data: bytes, name: str) -> dict[str, Any]:
             raise DataError(f"{name} has aliases (*NAME), which Marian does not write. Write out what they stand for.")
         found = yaml.load(text, yaml.BaseLoader)  # gives nothing but texts, lists and mappings
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{name} is no YAML document, or it is damaged: {str(error).splitlines()[0]}.") from error
+        reason = str(error).partition("\n")[0]
+        raise DataError(f"{name} is no YAML document, or it is damaged: {reason}.") from error
     if not isinstance(found, dict):
         raise DataError(f"{name} holds no settings of Marian, which are lines NAME: VALUE.")
     return found
