@@ -1,4 +1,4 @@
-"""Devices of a training, and whether XLA compiles."""
+"""Devices of a run, and whether XLA compiles."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
         UsageError: fewer GPUs than asked for, settings that do not go together, or too late for logical CPUs.
         TrainingError: the cluster cannot be joined.
     """
-    number = _number(devices)
-    kind = _kind(devices, number)
+    number, kind = _resolve(devices)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         with contextlib.suppress(RuntimeError):  # too late, as after t2t_lite.load: memory stays as it is
@@ -65,8 +64,8 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
             tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * number)
         except RuntimeError:
             raise UsageError(
-                f"--devices={number}: TensorFlow has begun to compute in this process, so that the CPU can no longer "
-                f"stand for {number} devices. Start a new process, or leave devices out."
+                f"--devices={number}: TensorFlow has begun to compute in this process, with one CPU. Start a new "
+                "process, or leave devices out."
             ) from None
     if cluster := read_cluster(os.environ):  # `kind` is multi_worker then, and only then
         if gpus:
@@ -113,24 +112,21 @@ def share_processors(rows: int, jit: str) -> None:
 
 def check_devices(devices: Devices) -> None:
     """Raises UsageError if the devices are not there, or the settings do not go together."""
-    _kind(devices, _number(devices))
+    _resolve(devices)
 
 
 def number_of_devices(devices: Devices) -> int:
     """Returns how many devices train, of all workers together; UsageError if they are not there."""
     cluster = read_cluster(os.environ)
-    return _number(devices) * (len(cluster.addresses) if cluster else 1)
+    return _resolve(devices)[0] * (len(cluster.addresses) if cluster else 1)
 
 
-def _number(devices: Devices) -> int:
-    kind, there = available_devices()
-    if kind == "GPU" and (devices.number or 1) > there:
+def _resolve(devices: Devices) -> tuple[int, str]:
+    """The number of this process's devices, and which of STRATEGIES trains on them; UsageError if that cannot be."""
+    of, there = available_devices()
+    if of == "GPU" and (devices.number or 1) > there:
         raise UsageError(f"--devices={devices.number}, but this machine has {there} GPU{'s' * (there > 1)}.")
-    return devices.number or (1 if devices.strategy == "one_device" else there)
-
-
-def _kind(devices: Devices, number: int) -> str:
-    """Which of STRATEGIES trains on `number` devices; UsageError if the settings do not go together."""
+    number = devices.number or (1 if devices.strategy == "one_device" else there)
     cluster, kind = read_cluster(os.environ), devices.strategy
     if kind == "auto":
         kind = "multi_worker" if cluster else "mirrored" if number > 1 else "one_device"
@@ -140,10 +136,9 @@ def _kind(devices: Devices, number: int) -> str:
         raise UsageError(f"--strategy=multi_worker needs the environment variable {VARIABLE}, which names the workers.")
     elif kind != "multi_worker" and cluster is not None:
         raise UsageError(
-            f"--strategy={kind}, but {VARIABLE} names a cluster: each of its processes would train by itself and write "
-            f"to the same folder. Unset {VARIABLE}, or leave --strategy out."
+            f"--strategy={kind}, but {VARIABLE} names a cluster. Unset {VARIABLE}, or leave --strategy out."
         )
-    return kind
+    return number, kind
 
 
 def _multi_worker(cluster: Cluster, cpus: int) -> tf.distribute.Strategy:

@@ -78,8 +78,8 @@ class Workers:
         if differing:
             shown = ", ".join(f"{name}: {_short(facts[name])}" for name in differing)
             raise UsageError(
-                f"The workers do not agree on {' and '.join(differing)}. All need the same command and the same "
-                f"prepared data, and must see the same --output_dir. Here (worker {self._index}): {shown}."
+                f"The workers do not agree on {' and '.join(differing)}. All need the same command, prepared data and "
+                f"--output_dir. Here (worker {self._index}): {shown}."
             )
 
     def _sum(self, value: float) -> float:
@@ -100,8 +100,7 @@ def lost(error: tf.errors.OpError) -> TrainingError:
         else "Another worker has ended or cannot be reached, so this one ends, too."
     )
     return TrainingError(
-        f"{what} Nothing is lost but the steps since the newest checkpoint: start all workers again with the same "
-        f"commands. ({reason})"
+        f"{what} Start all workers again with the same commands: the run resumes from its newest checkpoint. ({reason})"
     )
 
 
