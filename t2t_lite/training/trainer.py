@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +34,16 @@ from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, wr
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
-from t2t_lite.training.accumulation import batch_shapes, choose_accumulate, recorded_accumulate
 from t2t_lite.training.build import build_model, uses_xla
 from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.compilations import Compilations, compile_threads
+from t2t_lite.training.describe import device_text, start_lines, start_warnings
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.final_weights import choose_weights
-from t2t_lite.training.loop import Evaluations, Loop
+from t2t_lite.training.loop import Batch, Evaluations, Loop, Updates
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.split import Split
-from t2t_lite.training.start_lines import device_text, start_lines, start_warnings
+from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, recorded_accumulate
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
-from t2t_lite.training.updates import Batch, Updates
 from t2t_lite.training.warm_start import warm_start
 
 _WHAT_IS_THERE = Devices()
@@ -170,7 +168,16 @@ class Trainer:
             made = batches(split, plan, packing=hparams.packing, first_step=first)
             stream = at_the_end.enter_context(contextlib.closing(made))
             planned = functools.partial(planned_flops, self.model.cost, split, plan)
-            report = self._report(folder, flops_before(self.output_dir, first, planned, self._others))
+            report = Report(
+                folder,
+                first,
+                steps,
+                cost=self.model.cost,
+                flops=flops_before(self.output_dir, first, planned, self._others),
+                hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(hparams)},
+                device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
+                quiet=not self.workers.is_chief,
+            )
             at_the_end.callback(report.close)
             self._announce(report, plan, steps)
             compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
@@ -180,9 +187,13 @@ class Trainer:
                 if step_function.split.accumulate != self.accumulate:
                     note({"accumulate": step_function.split.accumulate})
                 threads = compile_threads(step_function.split.devices)
-                shapes = self._shapes_in_order(first, steps)
+                # The shapes of the updates to come in this epoch.
+                epoch_ends = -(-first // plan.steps_per_epoch) * plan.steps_per_epoch
+                coming = (plan.batch(step) for step in range(first, min(steps, epoch_ends) + 1))
+                shapes = ((len(batch.rows), batch.source_length, batch.target_length) for batch in coming)
                 compilations.compile_ahead(shapes, step_function.warm_up, threads, stop.check)
-                updates = self._updates(step_function, stream, report, compilations, skip_bad_batches)
+                reports = (self._guard(step_function, report, skip_bad_batches), report, compilations)
+                updates = Updates(step_function, stream, self.schedule, *reports, hparams.log_every, ahead=on_gpus())
                 of_scores = (scores, self.schedule, self.optimizer.start)
                 evaluations = Evaluations(
                     self.evaluate, self.checkpoints, report, hparams.run, self.workers, *of_scores
@@ -228,33 +239,11 @@ class Trainer:
         if self.workers.is_chief:
             print(text, flush=True)
 
-    def _report(self, folder: Path, flops: int) -> Report:
-        return Report(
-            folder,
-            self._step + 1,
-            self.spec.hparams.train_steps,
-            cost=self.model.cost,
-            flops=flops,
-            hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(self.spec.hparams)},
-            device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
-            quiet=not self.workers.is_chief,
-        )
-
-    def _updates(
-        self,
-        step_function: TrainStep,
-        stream: Iterator[Batch],
-        report: Report,
-        compilations: Compilations,
-        tolerated: int,
-    ) -> Updates:
-        reports = (self._bad_batches(step_function, report, tolerated), report, compilations)
-        log_every = self.spec.hparams.log_every
-        return Updates(step_function, stream, self.schedule, *reports, log_every, ahead=on_gpus())
-
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""
-        largest, accumulate, hparams = self._largest(), self.accumulate, self.spec.hparams
+        accumulate, hparams = self.accumulate, self.spec.hparams
+        shapes = batch_shapes(hparams.batch, self._plan)
+        largest = max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
         how: dict[str, Any] = {"seed": hparams.seed, "jit": uses_xla(hparams, self.model), "packed": hparams.packing}
         while True:
             parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
@@ -269,35 +258,16 @@ class Trainer:
                 report.console.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
                 accumulate *= 2
 
-    def _shapes_in_order(self, first: int, last: int) -> Iterator[tuple[int, int, int]]:
-        """The shapes of the batches from update `first` to `last`, or to the end of its epoch."""
-        epoch = -(-first // self._plan.steps_per_epoch)
-        for step in range(first, min(last, epoch * self._plan.steps_per_epoch) + 1):
-            batch = self._plan.batch(step)
-            yield len(batch.rows), batch.source_length, batch.target_length
-
-    def _largest(self) -> tuple[int, int, int]:
-        """Returns the shape of the batch that takes the most memory."""
-        shapes = batch_shapes(self.spec.hparams.batch, self._plan)
-        return max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
-
-    def _bad_batches(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
-        def look(step: int, batch: Batch) -> dict[str, Any]:
+    def _guard(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
+        def describe(step: int, batch: Batch) -> dict[str, Any]:
             # A plan of its own: the other one belongs to the thread that makes batches.
             rows = self._make_plan().batch(step).rows
             return diagnose(step_function, self.model, self.store, rows, step, batch)
 
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
-        skipped, writes = int(self.workers.broadcast(before)), self.workers.is_chief
-        return NonFiniteGuard(
-            self.output_dir,
-            report,
-            look,
-            self.checkpoints.not_finite,
-            tolerated=tolerated,
-            skipped=skipped,
-            writes=writes,
-        )
+        counts: dict[str, int] = {"tolerated": tolerated, "skipped": int(self.workers.broadcast(before))}
+        parts = (self.output_dir, report, describe, self.checkpoints.not_finite)
+        return NonFiniteGuard(*parts, **counts, writes=self.workers.is_chief)
 
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).

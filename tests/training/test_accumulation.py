@@ -8,9 +8,8 @@ import pytest
 from t2t_lite import config
 from t2t_lite.models.transformer_moe import TransformerMoe
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
-from t2t_lite.training import accumulation
-from t2t_lite.training.accumulation import choose_accumulate, largest_part
-from t2t_lite.training.split import Split
+from t2t_lite.training import split as module
+from t2t_lite.training.split import Split, choose_accumulate, largest_part
 
 SHAPES = [(100, 7, 9), (31, 30, 20), (3, 200, 210)]
 
@@ -31,8 +30,8 @@ def model(request: pytest.FixtureRequest, make_model: Callable[..., Any]) -> Any
 def test_it_is_the_least_that_fits(model: Any, monkeypatch: pytest.MonkeyPatch, devices: int, share: float) -> None:
     groups = model.balance_groups
     room = share * largest_part(model.cost, SHAPES, Split(1, 1), 4)
-    monkeypatch.setattr(accumulation, "_ON_CPU", room)
-    monkeypatch.setattr(accumulation, "on_gpus", lambda: False)
+    monkeypatch.setattr(module, "_ON_CPU", room)
+    monkeypatch.setattr(module, "on_gpus", lambda: False)
     found = choose_accumulate(model, SHAPES, devices)
 
     def fits(accumulate: int) -> bool:
@@ -46,7 +45,7 @@ def test_a_gpu_also_holds_the_weights(make_model: Callable[..., Any], monkeypatc
     model = make_model()
     largest = largest_part(model.cost, SHAPES[:1], Split(1, 1), 4)
     weights = 4 * sum(int(weight.numpy().size) for weight in model.weights)
-    monkeypatch.setattr(accumulation, "on_gpus", lambda: True)
+    monkeypatch.setattr(module, "on_gpus", lambda: True)
     for memory, wanted in ((1.25 * (largest + 5 * weights) + 8, 1), (1.25 * (largest / 2 + 5 * weights) + 8, 2)):
-        monkeypatch.setattr(accumulation, "memory_there", lambda memory=memory: (memory, "a GPU's"))
+        monkeypatch.setattr(module, "memory_there", lambda memory=memory: (memory, "a GPU's"))
         assert choose_accumulate(model, SHAPES[:1], 1) == wanted

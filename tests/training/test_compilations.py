@@ -18,9 +18,9 @@ from t2t_lite.groups import OptimizerGroup
 from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.metrics_log import Report, read_metrics
 from t2t_lite.training.compilations import Compilations
+from t2t_lite.training.loop import Updates
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
-from t2t_lite.training.updates import Updates
 
 pytestmark = pytest.mark.commit
 

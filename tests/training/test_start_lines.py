@@ -7,7 +7,7 @@ import pytest
 from t2t_lite.config import override
 from t2t_lite.optimizers.choices import make_schedule
 from t2t_lite.registry import hparams
-from t2t_lite.training.start_lines import schedule_warning
+from t2t_lite.training.describe import schedule_warning
 
 RISES = "the learning rate still rises at the last update, step {}."
 

@@ -23,9 +23,9 @@ from t2t_lite.runs.metrics_log import METRICS_FILE, Report, read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.training import trainer
 from t2t_lite.training.compilations import Compilations
+from t2t_lite.training.loop import Updates
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
-from t2t_lite.training.updates import Updates
 
 pytestmark = pytest.mark.commit
 
