@@ -151,10 +151,7 @@ def replace(hparams: H, **changes: Any) -> H:
 
 
 def override(hparams: H, changes: str | Mapping[str, Any]) -> H:
-    """Returns a copy with `changes`, each value read as its field's type.
-
-    Args:
-        changes: values by name, or text such as 'd_model=1024,norm=pre'.
+    """Returns a copy with `changes`, values by name or text such as 'd_model=1024,norm=pre', each read as its type.
 
     Raises:
         UsageError: as `read_overrides`; an unknown name, a value of another type, or one without effect.
@@ -167,11 +164,7 @@ def override(hparams: H, changes: str | Mapping[str, Any]) -> H:
 
 
 def read_overrides(text: str) -> dict[str, str]:
-    """Splits text such as 'd_model=1024,norm=pre' into values by name.
-
-    Raises:
-        UsageError: not name=value, or a repeated name.
-    """
+    """Splits text such as 'd_model=1024,norm=pre' into values by name; UsageError for other text or a name twice."""
     given: dict[str, str] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = (part.strip() for part in item.partition("="))

@@ -34,11 +34,7 @@ class TrainingError(T2TError):
 
 
 def check_options(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raises UsageError if one of the options `given` is not known; the message names the known ones.
-
-    Args:
-        owner: what takes the options, such as "The problem 'toy_ende'".
-    """
+    """Raises UsageError if one of the options `given` is not known; `owner`: such as "The problem 'toy_ende'"."""
     for name in given:
         if name not in known:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"

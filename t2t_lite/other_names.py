@@ -32,11 +32,7 @@ def names(kind: str) -> dict[str, Ours]:
 
 
 def answer(kind: str, name: str, suffix: str = "") -> str:
-    """Returns " tensor2tensor's NAME is 'OURS' here (note)." or "" where no toolkit has the name.
-
-    Args:
-        suffix: appended to both names, such as "_rev".
-    """
+    """Returns " tensor2tensor's NAME is 'OURS' here (note)." or "" where no toolkit has it; both get `suffix`."""
     ours = names(kind).get(name)
     if ours is None:
         return ""

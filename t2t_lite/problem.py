@@ -298,13 +298,10 @@ def check_vocab_type(kind: str | None) -> None:
 
 
 def cleaning_reasons(clean: bool | str | Sequence[str]) -> tuple[str, ...]:
-    """Returns the reasons that `clean` names, in the order of CLEANING_REASONS; True or "all": all of them.
+    """Returns the reasons that `clean` names, in the order of CLEANING_REASONS, or raises UsageError.
 
     Args:
-        clean: as in Problem, or the names with commas between.
-
-    Raises:
-        UsageError: there is no such reason.
+        clean: as in Problem, or the names with commas between; "all": all of them.
     """
     if isinstance(clean, str):
         clean = {"all": True, "true": True, "false": False}.get(clean.lower(), clean.split(","))

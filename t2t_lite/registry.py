@@ -106,11 +106,7 @@ def model_of(hparams_set: str) -> str:
 
 
 def problem(name: str, **options: Any) -> Problem:
-    """Returns the problem called `name`; `options` that are None are left out.
-
-    Raises:
-        UsageError: an unknown name, or an option that this problem does not take.
-    """
+    """Returns the problem called `name`, or raises UsageError; `options` that are None are left out."""
     cls = PROBLEMS.get(name)
     check_names(cls)
     given = {key: value for key, value in options.items() if value is not None}
@@ -132,7 +128,7 @@ def options_of(made: Any, *, eval_str: bool = False) -> tuple[dict[str, inspect.
     """Returns a constructor's parameters by name, without *args and **kwargs, and whether it takes any other name.
 
     Args:
-        eval_str: annotations that are strings become types; NameError where that fails.
+        eval_str: annotations become types; NameError where that fails.
     """
     parameters = inspect.signature(made, eval_str=eval_str).parameters.values()
     known = {p.name: p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
@@ -151,11 +147,7 @@ def check_class(where: str, made: Any, base: type) -> None:
 
 
 def hparams(name: str) -> config.HParams:
-    """Returns the hparams set called `name`.
-
-    Raises:
-        UsageError: there is no such set, or what is registered cannot be called or does not return an HParams.
-    """
+    """Returns the hparams set called `name`; UsageError where there is none, or what is registered makes none."""
     make = HPARAMS.get(name)
     try:
         values = make()

@@ -19,11 +19,10 @@ _ROOT = os.path.dirname(_PACKAGE)
 
 @functools.cache
 def local_version() -> str:
-    """Returns the release and the commit of this code, as PEP 440 writes them.
+    """Returns the release and the commit of this code, as PEP 440 writes them; UNKNOWN where nothing tells it.
 
     An installed package has the version that it was built with. A checkout asks git; ".dirty" follows the commit where
     files that git tracks are changed. An archive has its commit, and a source archive its version, written in it.
-    UNKNOWN where nothing says which commit it is: no git at hand, or a copy without .git.
     """
     if os.path.isdir(os.path.join(_PACKAGE, "problems")):  # as in __init__.py: installed
         return _installed_version()
@@ -57,8 +56,8 @@ def _of_git() -> str:
 def _git(*command: str) -> bytes | None:
     """What git prints about the repository whose root is _ROOT; None if it cannot be run or fails.
 
-    Its folder is given: git looks for no repository around it, and does not ask whose it is, as its code runs anyway.
-    Variables such as GIT_DIR, which a hook of another repository sets, are left out.
+    With its folder given, git looks for no repository around it, and does not ask whose it is. Without GIT_DIR and the
+    like, a hook's variables do not count.
     """
     import subprocess
 

@@ -38,8 +38,5 @@ def train(request: StartRequest, name: str) -> int:
 
 
 def stop_signal() -> int:
-    """Returns the signal that asks a training to save and end, also if SIGTERM went to all processes of a group.
-
-    A second SIGTERM would end the training at once, without saving; a second signal that is SIGHUP does not.
-    """
+    """Returns the signal that asks a run to save and end: a second SIGTERM would end it at once, SIGHUP does not."""
     return signal.SIGTERM if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else signal.SIGHUP  # SIG_IGN: nohup

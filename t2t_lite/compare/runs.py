@@ -38,14 +38,12 @@ _FIXED = ("eval_every", "eval_lines", "save_every", "save_minutes", "early_stopp
 
 
 class Run(NamedTuple):
-    """A trained run; all but `peak_mib` is read from its metrics.jsonl.
+    """A trained run; all but `peak_mib`, of its process, is read from its metrics.jsonl.
 
     Attributes:
-        folder: the run's folder.
         train_steps: updates made; early stopping may have ended the run before its recipe's train_steps.
         flops: of these updates, on real tokens.
-        tokens_per_second: real target tokens of training; the median of the run's reports.
-        peak_mib: peak memory of its training process, in MiB.
+        tokens_per_second: real target tokens; the median of the run's reports.
     """
 
     folder: str
@@ -56,14 +54,7 @@ class Run(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """Plan of a training.
-
-    Attributes:
-        changes: to its set, values by name.
-        steps: its updates.
-        flops: of these updates, on real tokens.
-        budget: what they were found from, as the table shows it.
-    """
+    """Plan of a run: changes to its set, its updates and their FLOPs, and the budget that they follow from."""
 
     changes: dict[str, Any]
     steps: int
@@ -102,14 +93,7 @@ class Runs:
             self._state = read_json(self._folder / _FILE, _FORMAT, {"runs": dict, "speeds": dict}, remedy)
 
     def plan(self, entries: Sequence[Entry]) -> None:
-        """Counts the budgets of all entries, so that an error in one ends the command before any training.
-
-        Speeds for a budget of time are measured when all else is checked.
-
-        Raises:
-            T2TError: the data cannot be prepared, a run was trained on other data or with other settings, a model or
-                its batches cannot be made from the data, or a budget is too small for one update.
-        """
+        """Counts the budgets of all entries, so that an error in one ends the command before any training."""
         shared, store = self._data(entries[0])
         costs: dict[str, _Cost] = {}
         for entry in entries:
@@ -195,10 +179,7 @@ class Runs:
         return _Plan(changes, steps, cost.flops(steps), budget or {"train_steps": steps})
 
     def _flops_per_second(self, cost: _Cost, changes: Mapping[str, Any]) -> float:
-        """Speed of a set's trainings; measured only if runs.json has none for the recipe and the data.
-
-        A second measurement would differ, and so would the end of a training that was interrupted.
-        """
+        """Speed of a set's runs; kept in runs.json, so that an interrupted run ends at the same update."""
         name, speeds = cost.entry.variant, self._state["speeds"]
         of = {"recipe": _timed(self._request.recipe(cost.entry).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})

@@ -69,12 +69,7 @@ class CompareRequest:
     seeds: int = 1
 
     def recipe(self, entry: Entry) -> Recipe:
-        """Returns the recipe of an entry: its set with the changes to all sets, its own and train_steps.
-
-        Raises:
-            UsageError: an unknown set or field, a value out of range, a field given twice, or a field that the request
-                has an attribute for.
-        """
+        """Returns the recipe of an entry: its set with the changes to all sets, its own and train_steps."""
         changes: dict[str, Any] = dict(config.read_overrides(",".join((*self.changes, *entry.changes))))
         if "seed" in changes:
             raise UsageError("seed=... cannot be changed; give --seed=N instead, for all of the sets.")

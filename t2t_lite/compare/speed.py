@@ -28,15 +28,9 @@ _ALONE = {"train_steps": _STEPS, "eval_every": _STEPS, "save_every": 0, "save_mi
 
 
 class Speed:
-    """FLOPs per second of the lines of a metrics.jsonl, without the first updates of each shape of batches.
+    """FLOPs per second of the lines of a metrics.jsonl, without the first updates of each shape of the plan's batches.
 
-    These may include compilation.
-
-    Args:
-        plan: of the training's batches.
-
-    Attributes:
-        flops, seconds: of the lines that count.
+    Those may include compilation. `flops`, `seconds`: of the lines that count.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -59,16 +53,12 @@ class Speed:
 
 
 def measure(request: StartRequest, plan: Plan, folder: Path, variant: str) -> float:
-    """Returns FLOPs per second, on real tokens, of the updates of a training that is begun for this alone.
+    """Returns FLOPs per second, on real tokens, of the updates of a run that is begun for this alone.
 
     Args:
-        request: the start of such a training run.
-        plan: of its batches.
-        folder: the training has a temporary folder in it; one that a killed command left is removed.
+        request, plan: the start of such a run, and its batches.
+        folder: the run has a temporary folder in it; one that a killed command left is removed.
         variant: the set with its changes, for messages.
-
-    Raises:
-        TrainingError: the training has ended before it was measured.
     """
     # A GPU continues while a line is written, which the lines leave out: there several updates share one.
     alone = {**_ALONE, "log_every": 10 if on_gpus() else 1}

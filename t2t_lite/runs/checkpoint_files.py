@@ -49,16 +49,12 @@ def missing_file(path: str) -> str | None:
 
 
 def put(folder: Path, step: int, write: Callable[[str], object], keep: int, every: int = 1) -> str:
-    """Adds a checkpoint to `folder`, whole or not at all, and then removes the oldest beyond `keep`.
+    """Adds a checkpoint to `folder`, whole or not at all, then removes the oldest beyond `keep`; returns its path.
 
     Args:
         write: writes the files of a checkpoint, given its path.
-        every: a checkpoint at a step that is no multiple of it, as after a signal, is kept in addition until the next
-            save. So the checkpoints to average do not depend on where a run was stopped. Earlier ones stay, as they
-            may be multiples of what `every` was before.
-
-    Returns:
-        The checkpoint's path.
+        every: a checkpoint at another step, as after a signal, is kept besides until the next save, so that those to
+            average do not depend on where a run was stopped. Earlier ones may be multiples of another `every`.
     """
     real = _real(folder)
     real.mkdir(parents=True, exist_ok=True)

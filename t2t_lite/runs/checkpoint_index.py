@@ -26,11 +26,7 @@ _FOOTER, _TRAILER, _LONGEST_KEY = 48, 5, 2000  # bytes
 
 
 def check_index(path: str) -> None:
-    """Raises ValueError, with the reason, if TensorFlow may not survive the checkpoint at `path`.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
+    """Raises ValueError if TensorFlow may not survive the checkpoint at `path`; OSError if it cannot be read."""
     found = _read_table(_read_regular(f"{path}.index", _MOST_BYTES))
     number = _number_of_files(*next(found, (b"no header", b"")))
     files = [f"{path}.data-{i:05d}-of-{number:05d}" for i in range(number)]

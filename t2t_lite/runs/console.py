@@ -18,13 +18,7 @@ _NEW = 0.3  # weight of the newest report in the rate that the time left is comp
 
 
 class Console:
-    """Shows the progress of updates.
-
-    Args:
-        first_step: the first update of this process.
-        train_steps: the last one.
-        quiet: show nothing.
-    """
+    """Shows the progress of the updates from `first_step` to `train_steps`; nothing if `quiet`."""
 
     def __init__(self, first_step: int, train_steps: int, *, quiet: bool) -> None:
         self._train_steps, self._quiet = train_steps, quiet
@@ -45,10 +39,7 @@ class Console:
         self._since = time.perf_counter()
 
     def update(self, step: int, shape: Hashable = None) -> None:
-        """Counts update `step`, of a batch of `shape`; None: it was left out.
-
-        Only batches whose shape has come before are measured: the first of a shape may include compilation.
-        """
+        """Counts update `step`, of a batch of `shape`; None: it was left out. Measures shapes that have come before."""
         self._bar.update(1)
         now = time.perf_counter()
         if self._times is not None and shape is not None and shape in self._shapes:

@@ -51,11 +51,7 @@ class DataRequest:
             )
 
     def make_problem(self) -> Problem:
-        """Imports the user's own code and builds the problem.
-
-        Raises:
-            UsageError: none is named, there is none of this name, or its options are wrong.
-        """
+        """Imports the user's own code and builds the problem; UsageError where that cannot be done."""
         registry.load_plugins(self.usr_dir)
         if self.problem is None:
             raise UsageError("Give --problem=NAME; t2t-lite-trainer --registry_help lists them.")

@@ -32,12 +32,7 @@ def write_default(
     best: str | None,
     dev: Mapping[str, Mapping[str, float]],
 ) -> None:
-    """Makes `default` ("averaged", "best" or "newest") what the commands take.
-
-    Args:
-        averaged, best: paths of these checkpoints, if there are any.
-        dev: scores by kind of weights.
-    """
+    """Makes `default` ("averaged", "best" or "newest") what the commands take; `dev`: scores by kind of weights."""
     record = {"format": FORMAT, "default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
     replace_file(Path(output_dir) / FILE, json.dumps(record, indent=2) + "\n")
 
@@ -47,9 +42,6 @@ def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best:
 
     Args:
         averaged, best: paths of the run's checkpoints, if there are any.
-
-    Raises:
-        DataError: the file is damaged.
     """
     newer = best is not None and (averaged is None or step_of(best) > step_of(averaged))
     otherwise = BEST if newer else None

@@ -16,12 +16,7 @@ DECODING = tuple(field.name for field in config.fields(config.HParams).values() 
 
 
 def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
-    """Raises UsageError, with a sentence that names both folders, unless these runs can be an ensemble.
-
-    Args:
-        folders: the runs' folders, as given.
-        specs: what `read_run` read there.
-    """
+    """Raises UsageError unless the runs in these folders, with these specs, can be an ensemble."""
     first = load_pair(folders[0])
     for folder, spec in zip(folders[1:], specs[1:], strict=True):
         for side, one, other in zip(("source", "target"), first, load_pair(folder), strict=True):
@@ -49,7 +44,6 @@ def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[st
     """Returns warnings about likely mistakes: a run named twice, different problems, different search settings.
 
     Args:
-        folders, specs: as `check_members`.
         given: fields of decoding that the user has set.
     """
     found = []

@@ -16,14 +16,7 @@ LOCK_FILE = ".trainer.lock"
 
 @contextlib.contextmanager
 def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
-    """Holds the lock of a run's folder; makes the folder if needed.
-
-    The lock file stays, and names the process that held the lock last. The file's existence alone locks nothing, so one
-    that a killed trainer has left stops nobody. A folder that was made here is removed if it holds nothing else.
-
-    Raises:
-        TrainingError: another process holds it; the message names process and host.
-    """
+    """Holds the lock of a run's folder, as `only_process`; makes the folder, and removes it if it stays empty."""
     folder = Path(output_dir)
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)

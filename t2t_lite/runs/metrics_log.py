@@ -148,11 +148,7 @@ class Report:
 
     @contextlib.contextmanager
     def pause(self, evaluations: int | None = None) -> Iterator[None]:
-        """Context whose time does not count as training.
-
-        Args:
-            evaluations: how many are to follow this one; None: it is a checkpoint that is saved.
-        """
+        """Context whose time does not count as training; `evaluations`: how many follow this one; None: a save."""
         start = time.perf_counter()
         try:
             yield
@@ -220,11 +216,11 @@ def read_comparable(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
 def flops_before(
     output_dir: str | os.PathLike[str], first_step: int, planned: Callable[[int], int], others: int = 0
 ) -> int:
-    """FLOPs of the updates that a run has made before `first_step`: those in its last line, and of the steps since.
+    """FLOPs of a run's updates before `first_step`: those in its last line, and of the steps since.
 
     Args:
         planned: FLOPs of the first N steps on the run's data.
-        others: how many of the steps another training made; used where the run has no line yet.
+        others: how many of the steps another run made; used where this one has no line yet.
     """
     lines = [line for line in read_metrics(output_dir) if "flops" in line and line["step"] < first_step]
     step, flops = (lines[-1]["step"], lines[-1]["flops"]) if lines else (others, 0)

@@ -25,11 +25,7 @@ class NamedWeights(NamedTuple):
 
 
 def parse_weights_path(path: str | os.PathLike[str]) -> NamedWeights | None:
-    """Returns what a path names, or None if it is neither a run nor anything of one.
-
-    Raises:
-        DataError: it names something else in a run, or best or averaged weights that are no longer there.
-    """
+    """Returns what a path names; None if it is nothing of a run; DataError if it names something else in a run."""
     path = Path(os.path.abspath(path)) if os.path.basename(path) in ("", ".", "..") else Path(path)
     if has_run(path) or has_weights(path):
         return NamedWeights(path, None)

@@ -35,11 +35,7 @@ class OpenRequest:
     search: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def check(self) -> list[RunSpec]:
-        """Returns the settings of the runs; loads no TensorFlow.
-
-        Raises:
-            DataError, UsageError: a run cannot be read, the runs are no ensemble, or the search has an invalid value.
-        """
+        """Returns the settings of the runs, or raises UsageError or DataError; loads no TensorFlow."""
         for folder in self.folders:
             check_tensorflow_path(f"--output_dir={folder}", folder)
             check_no_weights(folder)
@@ -57,11 +53,7 @@ class OpenRequest:
         return open_runs(self.folders, **how, **self.search)
 
     def open_to_decode(self) -> OpenRun | OpenEnsemble:
-        """Opens the runs for the fastest decoding that this machine has, where their weights no longer change.
-
-        Raises:
-            UsageError: this machine has no operation for int8. Else as `open`.
-        """
+        """Opens the runs for the fastest decoding that this machine has; UsageError if it has no operation for int8."""
         from t2t_lite.ops.int8_product import check_machine
         from t2t_lite.ops.prepacked import is_supported
 

@@ -70,8 +70,7 @@ class OpenRun:
 class OpenEnsemble:
     """Runs that decode and score as one model, with the data and the search of the first that was named.
 
-    members: in the order of their weights' checksums. So sums over them, and the last bits of scores, do not depend on
-        the order in which they were named.
+    members: in the order of their weights' checksums, so that the last bits of scores depend on no other order.
     """
 
     first: OpenRun
@@ -134,14 +133,10 @@ def open_run(
 
 
 def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsemble:
-    """Opens a run, or several as an ensemble.
+    """Opens a run, or several as an ensemble, which takes search settings that `options` leave out from the first.
 
     Args:
-        output_dirs: the runs' folders.
-        options: those of `open_run`, for each run. Search settings that they leave out are those of the first run.
-
-    Raises:
-        UsageError: the runs cannot be an ensemble; see `check_members`. Else as `open_run`.
+        options: those of `open_run`.
     """
     if len(output_dirs) == 1:
         return open_run(output_dirs[0], **options)

@@ -15,12 +15,7 @@ SCORES = ("dev_bleu", "dev_chrf", "dev_f1", "dev_accuracy_per_sequence", "dev_sc
 
 @dataclasses.dataclass(frozen=True)
 class DevScore:
-    """Result of one evaluation.
-
-    Attributes:
-        score: the problem's metric, higher is better.
-        loss: nats per target token.
-    """
+    """Result of one evaluation: the problem's metric, higher is better, and the loss in nats per target token."""
 
     score: float
     loss: float = math.inf
@@ -44,8 +39,7 @@ def evaluations_without_progress(scores: Mapping[int, DevScore], start: int) -> 
     """How many evaluations there were since the last one with a better score or a lower loss than all before it.
 
     Args:
-        scores: by step.
-        start: the step at which the optimizer was last reset, or 0; evaluations up to it are not counted.
+        start: the step of the optimizer's last reset, or 0; evaluations up to it are not counted.
     """
     best_score, best_loss, since = -math.inf, math.inf, 0
     for step, each in scores.items():

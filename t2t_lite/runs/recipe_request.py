@@ -46,11 +46,7 @@ class RecipeRequest:
         return self.hparams_set or self._file.hparams_set
 
     def make(self, default: str) -> Recipe:
-        """Returns the recipe; `default` is the hparams set where none is named.
-
-        Raises:
-            UsageError, DataError: as `change`.
-        """
+        """Returns the recipe; `default` is the hparams set where none is named. Raises as `change`."""
         name = self.named_set or default
         return self.change(Recipe(name, registry.model_of(name), registry.hparams(name)))
 
@@ -60,9 +56,7 @@ class RecipeRequest:
         Settings of `start` or of a run's file that the requested model does not read are left out with a warning.
 
         Raises:
-            UsageError: there is no such model, an unknown name, a setting that the model does not read, or a value out
-                of range.
-            DataError: the file cannot be read, or is not JSON.
+            UsageError, DataError: an unknown name, an invalid value, or a file that cannot be read.
         """
         file, hparams = self._file, start.hparams
         model = self.model or file.model or start.model

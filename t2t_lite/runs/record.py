@@ -34,12 +34,7 @@ def make_record(spec: RunSpec) -> dict[str, Any]:
 
 
 def read_record(path: str) -> dict[str, Any]:
-    """Returns the record in the checkpoint `path`.
-
-    Raises:
-        DamagedError: it cannot be read.
-        DataError: the checkpoint has another format.
-    """
+    """Returns the record in the checkpoint `path`; DamagedError if it cannot be read, DataError for another format."""
     with explain_unreadable(path):
         reader = open_checkpoint(path)
         there = variable_key(RECORD) in reader.get_variable_to_shape_map()

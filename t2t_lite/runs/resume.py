@@ -106,11 +106,9 @@ def read_folder(output_dir: str, usr_dir: str | None) -> Folder:
 
 
 def check_state(folder: Folder, request: StartRequest, spec: RunSpec) -> None:
-    """Checks where training would start.
+    """Raises T2TError where training would start over by mistake.
 
-    Raises:
-        DataError: the run has ended and has no checkpoint to resume from: it would start over.
-        UsageError: it has none yet, and would start from random weights instead of another run's.
+    A run that has ended may have lost its checkpoints; one without any may have been told to take other weights.
     """
     if folder.resumable:
         return
@@ -186,10 +184,9 @@ def check_data(
 def check_checkpoint(
     record: Mapping[str, Any], spec: RunSpec, path: str, *, training: bool, reset_optimizer: bool = False
 ) -> None:
-    """Raises DataError if the checkpoint `path` was trained with other settings than the run's files say.
+    """Raises DataError if the checkpoint `path`, of this `record`, has other settings than the run's files say.
 
     Args:
-        record: the checkpoint's.
         training: whether it is trained on. Otherwise the optimizer's settings may differ.
     """
     changes = _changes(_train(record, spec), spec)
@@ -209,12 +206,7 @@ def check_checkpoint(
 
 
 def changed_scores(record: Mapping[str, Any], spec: RunSpec, signature: str) -> list[Change]:
-    """Returns the changes since a checkpoint with which scores of dev no longer compare.
-
-    Args:
-        record: the checkpoint's, of a training run.
-        signature: the metric's.
-    """
+    """Returns the changes since a checkpoint of this `record` with which scores of dev no longer compare."""
     changes = _changes(_train(record, spec), spec)
     if record["data_sha256"] != spec.data_sha256:
         changes.append(Change("data", record["data_sha256"], spec.data_sha256, RULES["data"]))

@@ -24,11 +24,7 @@ _log = logging.getLogger("t2t_lite")
 
 
 def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary | None = None) -> GivenVocabulary:
-    """Returns the entry of problem.json for --vocabulary=PATH; raises as `given_vocabulary.load`.
-
-    Args:
-        trained: the entry of the run that resumes; it holds a copy, so the path may be gone.
-    """
+    """Returns the entry of problem.json for --vocabulary=PATH, which may be gone if the run has `trained` with it."""
     if trained is not None and trained.path == os.path.abspath(path) and not os.path.lexists(path):
         _log.info("%s is gone; the run resumes with its own copy of the vocabulary.", path)
         return trained
@@ -42,13 +38,11 @@ def prepare_run_data(
     """Opens the prepared data of a run, or prepares them.
 
     Args:
-        again: prepare them again if they have changed, and let the run resume with data that it was not trained on. Its
-            vocabulary stays.
+        again: prepare them again if they have changed, and let the run resume with other data. Its vocabulary stays.
         options: num_workers and progress of `prepare`.
 
     Returns:
-        (`spec` with the vocabulary and the checksums of the data and of the files that the run takes from them, the
-        store).
+        (`spec` with the vocabulary and the checksums of the data and of the run's files, the store).
 
     Raises:
         DataError: the checkpoints were trained on other data, or the run's vocabulary is damaged; also as `prepare`.
@@ -101,11 +95,7 @@ def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabul
 
 
 def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
-    """Copies the data's vocabularies and tags into the run, which can then be opened without its data.
-
-    Raises:
-        DataError: the run already has other vocabularies, so its weights mean other pieces.
-    """
+    """Copies the data's vocabularies and tags into the run; DataError if its weights are of other vocabularies."""
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # files of an earlier start that saved no weights
         for name in (*file_names(), *store.codec.file_names):

@@ -39,16 +39,13 @@ def record_start(
     computed: Mapping[str, object] | None = None,
     writes: bool = True,
 ) -> Iterator[Callable[[Mapping[str, object]], None]]:
-    """Context that records in run.json the trainer's start and how it ended.
+    """Context that records in run.json the trainer's start and how it ended; a function in it adds to `computed`.
 
-    The caller holds the run's lock, so an older entry without an end belongs to a process that is gone. The context is
-    a function that adds facts to `computed`.
+    The caller holds the run's lock, so an older entry without an end belongs to a process that is gone.
 
     Args:
         request: what was asked for; see start_request.py.
-        devices: the devices that train.
-        first_step: the next update.
-        computed: how they compute; see training/reproducibility.py.
+        computed: how devices compute; see training/reproducibility.py.
         writes: whether to write at all; of several workers, only the chief does.
     """
     if not writes:
@@ -96,11 +93,7 @@ def record_start(
 
 
 def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """Returns the entries of run.json, oldest first; none where it is missing or damaged.
-
-    Raises:
-        DataError: the file has another format.
-    """
+    """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
     with contextlib.suppress(OSError, DamagedError):
         return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
     return []

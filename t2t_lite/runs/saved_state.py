@@ -15,7 +15,7 @@ _LAST = "last_evaluation"
 
 
 class SavedState:
-    """The variables of a training in a checkpoint, and their transfer to and from optimizer and schedule.
+    """The variables of a run in a checkpoint, and their transfer to and from optimizer and schedule.
 
     For an optimizer called "adam" with slots "m" and "v" these are the parts adam_m and adam_v, by the weights' names,
     and adam_start, the step at which they were last zero. For a schedule with a memory: schedule_memory.
@@ -23,9 +23,6 @@ class SavedState:
     Attributes:
         parts: variables by part and name.
         may_lack: parts that a checkpoint may lack: with --reset_optimizer the schedule may be new to the run.
-
-    Args:
-        names: of the trainable weights.
     """
 
     may_lack = (_MEMORY,)

@@ -78,11 +78,7 @@ def write_scores(
 
 
 def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any] | None:
-    """Returns what `write_scores` wrote; None where there is no such file, or it is damaged.
-
-    Raises:
-        DataError: the file has another format.
-    """
+    """Returns what `write_scores` wrote; None where there is no such file, or it is damaged."""
     with contextlib.suppress(OSError, DamagedError):
         return read_json(scores_path(output_dir, split), FORMAT, {"weights": dict, "decoding": dict, "scores": list})
     return None

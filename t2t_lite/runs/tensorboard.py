@@ -19,12 +19,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page reads text as M
 
 
 class Board:
-    """Writes one event file.
-
-    Args:
-        folder: where TensorBoard looks; each start of the trainer adds a file.
-        hparams: the recipe, shown in the page's tab HPARAMS.
-    """
+    """Writes one event file to `folder`; `hparams` are shown in the page's tab HPARAMS."""
 
     def __init__(self, folder: str | os.PathLike[str], hparams: Mapping[str, bool | int | float | str]) -> None:
         self._folder = folder
