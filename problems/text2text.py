@@ -15,12 +15,13 @@ from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.problem import (
+    LINE_BREAKS,
     SPLITS,
+    VOCAB_TYPES,
     Problem,
+    check_choice,
     check_cleaning,
-    check_line_breaks,
     check_vocab_size,
-    check_vocab_type,
     read_clean,
 )
 from t2t_lite.registry import register_problem
@@ -72,8 +73,8 @@ class Text2text(Problem):
         keep_whole: str | Sequence[str] | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
-        check_vocab_type(vocab_type)
-        check_line_breaks(line_breaks)
+        check_choice("vocab_type", vocab_type, VOCAB_TYPES)
+        check_choice("line_breaks", line_breaks, LINE_BREAKS)
         if metric is not None:
             METRICS.check(canonical(metric))
         if dev_lines is not None and dev_lines < 1:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from t2t_lite.data.sources import list_names, read_pairs
 from t2t_lite.data.tfds import read_tfds
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.problem import SPLITS, Problem, check_cleaning, check_vocab_size, check_vocab_type, read_clean
+from t2t_lite.problem import SPLITS, VOCAB_TYPES, Problem, check_choice, check_cleaning, check_vocab_size, read_clean
 from t2t_lite.registry import register_problem
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
@@ -54,7 +54,7 @@ class Wmt14(Problem):
         vocab_type: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
-        check_vocab_type(vocab_type)
+        check_choice("vocab_type", vocab_type, VOCAB_TYPES)
         self.clean = read_clean(clean)
         check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
         given = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio, "vocab_type": vocab_type}

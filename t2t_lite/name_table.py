@@ -91,21 +91,16 @@ class Registry(Generic[T]):
         """
         there = self._things[name].__module__ if name in self._things else self._lazy.get(name, module)
         if there != module:
-            raise UsageError(f"The {self._kind} name {name!r} is taken by {there}; give that of {module} another name.")
+            raise self._clash(name, there, module)
         self._lazy[name] = module
 
     def _add(self, name: str, thing: Any) -> Any:
         there: Any = self._things.get(name)
         # The same thing again is a module imported twice (a reload), not a clash.
         if there is not None and _full_name(there) != _full_name(thing):
-            raise UsageError(
-                f"The {self._kind} name {name!r} is taken by {_full_name(there)}; "
-                f"give {_full_name(thing)} another name."
-            )
-        if name in self._lazy and thing.__module__ != self._lazy[name]:
-            raise UsageError(
-                f"The {self._kind} name {name!r} is taken by {self._lazy[name]}; give {_full_name(thing)} another name."
-            )
+            raise self._clash(name, _full_name(there), _full_name(thing))
+        if self._lazy.get(name, thing.__module__) != thing.__module__:
+            raise self._clash(name, self._lazy[name], _full_name(thing))
         if suffix := self._split(name)[1]:
             raise UsageError(
                 f"The {self._kind} name {name!r} ends in {suffix!r}, which every {self._kind} can be given anyway; "
@@ -115,6 +110,9 @@ class Registry(Generic[T]):
         if self._names_things:
             thing.name = name
         return thing
+
+    def _clash(self, name: str, there: str, new: str) -> UsageError:
+        return UsageError(f"The {self._kind} name {name!r} is taken by {there}; give {new} another name.")
 
     def get(self, name: str) -> T:
         """Returns the thing called `name`; an unknown name raises UsageError with a did-you-mean."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
+VOCAB_TYPES = typing.get_args(VocabType)
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole")
 # Options that each problem takes besides those of its constructor.
@@ -284,17 +285,14 @@ def _signature(problem: type[Problem]) -> inspect.Signature:
 
 def check_vocab_size(size: int | None) -> None:
     """Raises UsageError if --vocab_size is given and is too small or too large."""
-    if size is not None and size < 4:
-        raise UsageError(f"--vocab_size={size} is too small; it counts pieces, usually thousands.")
-    if size is not None and size > _MOST_PIECES:
-        raise UsageError(f"--vocab_size={size} is too large; it counts pieces, at most {_MOST_PIECES:,}.")
+    if size is not None and not 4 <= size <= _MOST_PIECES:
+        raise UsageError(f"--vocab_size={size} must be from 4 to {_MOST_PIECES:,}; it counts pieces.")
 
 
-def check_vocab_type(kind: str | None) -> None:
-    """Raises UsageError if --vocab_type is given and is not a known type."""
-    choices = typing.get_args(VocabType)
-    if kind is not None and kind not in choices:
-        raise UsageError(f"--vocab_type={kind} is not one of: {', '.join(choices)}.{did_you_mean(kind, choices)}")
+def check_choice(flag: str, value: str | None, choices: Sequence[str]) -> None:
+    """Raises UsageError if a flag is given, and its value is none of the choices."""
+    if value is not None and value not in choices:
+        raise UsageError(f"--{flag}={value} is not one of: {', '.join(choices)}.{did_you_mean(value, choices)}")
 
 
 def cleaning_reasons(clean: bool | str | Sequence[str]) -> tuple[str, ...]:
@@ -309,9 +307,7 @@ def cleaning_reasons(clean: bool | str | Sequence[str]) -> tuple[str, ...]:
         return CLEANING_REASONS if clean else ()
     names = [name.strip() for name in clean]
     for name in names:
-        if name not in CLEANING_REASONS:
-            known = ", ".join(CLEANING_REASONS)
-            raise UsageError(f"--clean={name} is not one of: {known}.{did_you_mean(name, CLEANING_REASONS)}")
+        check_choice("clean", name, CLEANING_REASONS)
     return tuple(reason for reason in CLEANING_REASONS if reason in names)
 
 
@@ -325,16 +321,6 @@ def check_cleaning(reasons: Sequence[str], max_words: int | None, max_ratio: flo
     """Raises UsageError if a limit of cleaning is given without the reason that it limits, or is below 1."""
     for (name, reason), value in zip(_LIMITS.items(), (max_words, max_ratio), strict=True):
         if value is not None and reason not in reasons:
-            given = (
-                f"--clean={','.join(reasons)} does not have the reason {reason}" if reasons else "which is not given"
-            )
-            raise UsageError(f"--{name}={value:g} is a limit of --clean{';' if reasons else ','} {given}.")
+            raise UsageError(f"--{name}={value:g} has no effect without --clean={reason}.")
         if value is not None and not value >= 1:
             raise UsageError(f"--{name}={value:g} must be at least 1.")
-
-
-def check_line_breaks(line_breaks: str | None) -> None:
-    """Raises UsageError if --line_breaks is given and is not known."""
-    if line_breaks is not None and line_breaks not in LINE_BREAKS:
-        known = ", ".join(LINE_BREAKS)
-        raise UsageError(f"--line_breaks={line_breaks} is not one of: {known}.{did_you_mean(line_breaks, LINE_BREAKS)}")

@@ -76,7 +76,7 @@ def test_a_lazy_name_is_registered_by_its_module_when_it_is_asked_for(
     assert things.names() == ["fast"]
     assert things.describe() == [("fast", "Slow to import.")]
     assert "slow_things" not in sys.modules
-    with pytest.raises(UsageError, match="The thing name 'fast' is taken by slow_things; give that of other another"):
+    with pytest.raises(UsageError, match="The thing name 'fast' is taken by slow_things; give other another"):
         things.register_lazily("fast", "other")
     with pytest.raises(UsageError, match="slow_things was to register the thing 'fast', and does not."):
         things.get("fast")

@@ -44,7 +44,7 @@ def test_sound_pairs_stay(run: Run, chinese: Path, tmp_path: Path) -> None:
     done = run("datagen", *flags, f"--data_dir={tmp_path}/b", quick=True, status=2)
     assert "clean_max_words: 6 -> 250" in done.stderr
     done = run("datagen", *flags[:-1], f"--data_dir={tmp_path}/c", "--clean_max_ratio=3", quick=True, status=2)
-    assert "--clean_max_ratio=3 is a limit of --clean, which is not given." in done.stderr
+    assert "--clean_max_ratio=3 has no effect without --clean=ratio." in done.stderr
 
 
 def test_dev_and_test_have_the_tokeniser_of_the_target_language(run: Run, chinese: Path, tmp_path: Path) -> None:
