@@ -120,11 +120,6 @@ class Field:
             return read_value(self.kind, text)
         except ValueError as error:
             raise UsageError(f"hparams: {self.name}={text:.60} is not {error}") from None
-        except TypeError:
-            raise UsageError(
-                f"hparams: {self.name}={text:.60}: the field is declared as {self.kind}, and only an int, float, bool, "
-                "str or Literal can be given as text. Declare it as one of these."
-            ) from None
 
 
 def read_value(kind: Any, text: str) -> Any:
@@ -134,8 +129,7 @@ def read_value(kind: Any, text: str) -> Any:
         kind: int, float, bool, str or a Literal.
 
     Raises:
-        ValueError: text of another type. Its message is what was expected, such as "an integer.".
-        TypeError: another `kind`.
+        ValueError: text of another type, or another `kind`. Its message is what was expected, such as "an integer.".
     """
     if kind is str:
         return text
@@ -155,7 +149,9 @@ def read_value(kind: Any, text: str) -> Any:
             raise ValueError("a finite number.")
         return number
     if typing.get_origin(kind) is not Literal:
-        raise TypeError(kind)
+        raise ValueError(
+            f"read: only an int, float, bool, str or Literal can be, no {getattr(kind, '__name__', kind)}."
+        )
     choices = {str(choice): choice for choice in typing.get_args(kind)}  # a Literal may hold numbers
     if text not in choices:
         raise ValueError(f"one of: {', '.join(choices)}.{did_you_mean(text, choices)}")

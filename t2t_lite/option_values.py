@@ -69,6 +69,3 @@ def _parse(flag: str, name: str, text: str, kind: Any) -> Any:
         return read_value(kind, text)
     except ValueError as error:
         raise UsageError(f"{flag}: {name}={text:.60} is not {error}") from None
-    except TypeError:
-        kind_name = getattr(kind, "__name__", kind)
-        raise UsageError(f"{flag}: {name} is of the type {kind_name}, which has no form on a command line.") from None

@@ -7,7 +7,7 @@ import logging
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_lite.compare.runs import Run
 from t2t_lite.errors import UsageError
@@ -79,57 +79,37 @@ class Row:
         return {**shown, "scores": [s.as_dict() for s in self.scores], "mean": self.mean, "spread": self.spread}
 
 
-class _Measured(NamedTuple):
-    """Scores of a run or an ensemble; sentences_per_second is 0 where the search was not timed."""
-
-    split: str
-    metric: CorpusMetric
-    scores: Scores
-    dev: Scores
-    parameters: int
-    sentences_per_second: float
-
-
 def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, float], usr_dir: str | None) -> Row:
-    """Scores each group of runs, which is an ensemble or one run; times the search of the first group.
-
-    Args:
-        groups: of runs that differ in their seeds; one group is in memory at a time.
-        budget: of each run, as in `Row`.
-    """
-    found = [_measure_group(runs, usr_dir, timed=runs is groups[0]) for runs in groups]
-    first, runs = found[0], [run for group in groups for run in group]
+    """Scores each group of runs, an ensemble or one run, which differ in their seeds; times the first one's search."""
+    found: list[tuple[Scores, Scores]] = []  # of the test set, or of dev where there is none, and of dev
+    for group in groups:
+        opened = OpenRequest(folders=tuple(run.folder for run in group), usr_dir=usr_dir).open_to_decode()
+        store, metric = opened.store(), opened.spec.make_problem().make_metric()
+        evaluate = Evaluator(opened.model, store, opened.translator, metric)
+        split, dev = "test" if "test" in store.splits() else "dev", evaluate("dev")
+        found.append((dev if split == "dev" else evaluate(split), dev))
+        if len(found) == 1:
+            sources, parameters = store.text(split)[0], sum(m.model.count_params() for m in opened.members)
+            start = time.perf_counter()  # the evaluation has already traced the search
+            opened.translator.translate(sources)
+            speed = len(sources) / (time.perf_counter() - start)
+        del opened, evaluate  # one group is in memory at a time
+    runs = [run for group in groups for run in group]
     return Row(
         name=name,
-        split=first.split,
-        scores=[each.scores.score for each in found],
-        dev_scores=[each.dev.score.value for each in found],
-        dev_losses=[each.dev.loss for each in found],
-        parameters=first.parameters,
+        split=split,
+        scores=[each.score for each, _ in found],
+        dev_scores=[dev.score.value for _, dev in found],
+        dev_losses=[dev.loss for _, dev in found],
+        parameters=parameters,
         train_steps=round(statistics.fmean(run.train_steps for run in runs)),
         train_flops=statistics.fmean(sum(run.flops for run in group) for group in groups),
-        sentences_per_second=first.sentences_per_second,
+        sentences_per_second=speed,
         tokens_per_second=runs[0].tokens_per_second,
         peak_mib=max(run.peak_mib for run in runs),
         budget=budget,
-        metric=first.metric,
+        metric=metric,
     )
-
-
-def _measure_group(runs: Sequence[Run], usr_dir: str | None, *, timed: bool) -> _Measured:
-    opened = OpenRequest(folders=tuple(run.folder for run in runs), usr_dir=usr_dir).open_to_decode()
-    store, metric = opened.store(), opened.spec.make_problem().make_metric()
-    evaluate = Evaluator(opened.model, store, opened.translator, metric)
-    dev = evaluate("dev")
-    split, scores = ("test", evaluate("test")) if "test" in store.splits() else ("dev", dev)
-    speed = 0.0
-    if timed:
-        sources = store.text(split)[0]
-        start = time.perf_counter()  # the evaluation has already traced the search
-        opened.translator.translate(sources)
-        speed = len(sources) / (time.perf_counter() - start)
-    parameters = sum(member.model.count_params() for member in opened.members)
-    return _Measured(split, metric, scores, dev, parameters, speed)
 
 
 def table(rows: Sequence[Row], title: str) -> str:

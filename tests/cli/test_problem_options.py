@@ -85,7 +85,7 @@ def test_values_are_of_their_parameters_types(texts: list[str], values: dict[str
         (["share=nan"], "share=nan is not a finite number"),
         (["flag=maybe"], "flag=maybe is not true or false"),
         (["side=rigth"], r"side=rigth is not one of: left, right\..*right"),
-        (["rows=1"], "rows is of the type tuple, which has no form on a command line"),
+        (["rows=1"], "rows=1 is not read: only an int, float, bool, str or Literal can be, no tuple."),
     ],
 )
 def test_what_cannot_be_is_said(texts: list[str], message: str) -> None:

@@ -224,7 +224,7 @@ def test_faulty_files_stop_prepare(tmp_path: Path, name: str, data: bytes, messa
         ({"dev_lines": 0}, "--dev_lines=0 must be at least 1"),
         ({"source_dir": "x,y:2", "clean": True}, "takes pairs several times, but --clean leaves out all but the first"),
         ({"source_dir": "x,y:0"}, "the weight 0 of y is not a whole number"),
-        ({"vocab_size": 3}, "--vocab_size=3 is too small"),
+        ({"vocab_size": 3}, "--vocab_size=3 must be from 4"),
         ({"vocab_type": "unigramm"}, "unigramm is not one of: bpe, unigram, char. Did you mean 'unigram'"),
         ({"metric": "blue"}, "There is no metric called 'blue'. Did you mean 'bleu'"),
     ],

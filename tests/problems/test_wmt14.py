@@ -153,7 +153,7 @@ def test_mistakes(tmp_path: Path) -> None:
         _problem(folder).splits()
     with pytest.raises(UsageError, match="There is no split 'tset'; there are train, dev, test"):
         _problem(folder).samples("tset")
-    with pytest.raises(UsageError, match="--vocab_size=3 is too small"):
+    with pytest.raises(UsageError, match="--vocab_size=3 must be from 4"):
         registry.problem("wmt14_ende", vocab_size=3)
     with pytest.raises(UsageError, match="The problem 'wmt14_ende' has no option 'source_dir'; it takes raw_dir"):
         registry.problem("wmt14_ende", source_dir="x")
