@@ -12,9 +12,16 @@ from t2t_lite.training.gradients import loss_and_gradients
 from tests import reference
 
 
-def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) -> None:
-    """Asserts that seven steps give the logits of whole calls, with hypotheses drawn, dropped and doubled at random."""
-    sentences, beam, steps, rng = len(source), 4, 7, np.random.default_rng(3)
+def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int, steps: Any = 7) -> int:
+    """Asserts that steps give the logits of whole calls, with hypotheses drawn, dropped and doubled at random.
+
+    Args:
+        steps: number of steps; a tensor as where the search is not compiled.
+
+    Returns:
+        How often the state was renewed.
+    """
+    sentences, beam, rng, renewals = len(source), 4, np.random.default_rng(3), 0
     call = tf.function(
         lambda source, target: model({"source": source, "target": target}),
         input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
@@ -22,25 +29,28 @@ def assert_steps_equal_columns(model: Any, source: np.ndarray, vocab_size: int) 
     )
     fixed, state, step = model.start(model.encode({"source": tf.constant(source)}), beam, steps)
     ids = np.zeros((sentences, beam, 0), "int32")
-    for at in range(steps):
+    for at in range(int(steps)):
+        if not isinstance(steps, int) and model.is_full(state):
+            state, renewals = model.renew(state, steps - at), renewals + 1
         previous = ids[:, :, -1] if at else np.zeros((sentences, beam), "int32")
         logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
         assert logits.dtype == tf.float32
-        for k in range(beam):  # a later symbol, here 2, changes nothing before it
-            target = np.concatenate([ids[:, k], np.full((sentences, 1), 2, "int32")], 1)
-            np.testing.assert_allclose(logits[:, k], call(source, target)[:, at], rtol=0, atol=1e-5)
+        target = np.concatenate([ids, np.full((sentences, beam, 1), 2, "int32")], 2)  # 2 changes nothing before it
+        wanted = call(np.repeat(source, beam, 0), target.reshape(sentences * beam, -1))[:, at]
+        np.testing.assert_allclose(logits, np.reshape(wanted, (sentences, beam, -1)), rtol=0, atol=1e-5)
         parents = rng.integers(0, beam, (sentences, beam)).astype("int32")
         state = model.reorder(state, tf.constant(parents))
         symbols = rng.integers(1, vocab_size, (sentences, beam, 1)).astype("int32")
         ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
+    return renewals
 
 
 def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative: float) -> None:
     """Asserts the golden gradients of all weights, none of them zeros.
 
     Args:
-        golden: "source" and "target"; "factors" [B, T, V], zero at padding: the gradients are those of the sum of
-            all logits, each times its factor; and "gradients/..." of each weight.
+        golden: "source" and "target"; and "gradients/..." of each weight: of the sum of all logits, each times its
+            factor in "factors" [B, T, V], zero at padding; without "factors" of the sum of cross entropies.
         relative: the largest difference, as for `reference.assert_close`.
     """
 
@@ -48,7 +58,11 @@ def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative:
     def gradients() -> Any:
         with tf.GradientTape() as tape:
             logits = model({side: golden[side] for side in ("source", "target")})
-            loss = tf.reduce_sum(logits * golden["factors"].astype("float32"))
+            if "factors" in golden:
+                loss = tf.reduce_sum(logits * golden["factors"].astype("float32"))
+            else:
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(golden["target"], logits)
+                loss = tf.reduce_sum(losses * (golden["target"] > 0).astype("float32"))
         found = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
         return [tf.convert_to_tensor(gradient) for gradient in found]
 
@@ -61,8 +75,10 @@ def assert_golden_gradients(model: Any, golden: dict[str, np.ndarray], relative:
 
 
 def golden_case(path: Path, name: str) -> dict[str, np.ndarray]:
-    """Returns what a file has for a case ("name/..."), and for all of them (names without "/")."""
+    """Returns what a file has for a case ("name/..."), and for all of them (names without "/"); all without a name."""
     with np.load(path, allow_pickle=False) as file:
+        if not name:
+            return dict(file)
         return {key.removeprefix(f"{name}/"): file[key] for key in file if key.startswith(f"{name}/") or "/" not in key}
 
 

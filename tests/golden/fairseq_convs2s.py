@@ -1,4 +1,4 @@
-"""Golden numbers of fairseq's FConvModel, for `convs2s`: writes fairseq_convs2s.npz for test_fairseq_convs2s.py.
+"""Golden numbers of fairseq's FConvModel, for `convs2s`: writes fairseq_convs2s.npz for tests/models/test_golden.py.
 
     python3.11 -m venv fairseq
     fairseq/bin/pip install torch==2.13.0 numpy

@@ -1,4 +1,4 @@
-"""Golden numbers of fairseq's LSTMModel, for `rnn`: writes fairseq_lstm.npz, which test_golden_rnn.py reads.
+"""Golden numbers of fairseq's LSTMModel, for `rnn`: writes fairseq_lstm.npz, which tests/models/test_golden.py reads.
 
     fairseq/bin/python tests/golden/fairseq_lstm.py fairseq/fairseq-0.12.2
 

@@ -1,4 +1,4 @@
-"""Golden outputs and gradients of OpenNMT-py's LSTMs, for `rnn`: writes opennmt_rnn.npz for test_golden_rnn.py.
+"""Outputs and gradients of OpenNMT-py's LSTMs, for `rnn`: writes opennmt_rnn.npz for tests/models/test_golden.py.
 
     python3.11 -m venv opennmt
     opennmt/bin/pip install torch==2.13.0 numpy

@@ -1,4 +1,4 @@
-"""tensor2tensor's ByteNet: writes tensor2tensor_bytenet.npz, which tests/models/test_t2t_bytenet.py reads.
+"""tensor2tensor's ByteNet: writes tensor2tensor_bytenet.npz, which tests/models/test_golden.py reads.
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_bytenet.py
 

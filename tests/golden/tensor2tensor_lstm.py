@@ -1,4 +1,4 @@
-"""tensor2tensor's LSTMs with attention: writes tensor2tensor_lstm.npz, which test_golden_rnn.py reads.
+"""tensor2tensor's LSTMs with attention: writes tensor2tensor_lstm.npz, which tests/models/test_golden.py reads.
 
     tensor2tensor/bin/python tests/golden/tensor2tensor_lstm.py
 

@@ -4,8 +4,8 @@
     torch/bin/pip install torch==2.14.1 numpy==2.4.6
     torch/bin/python tests/golden/torch_bytenet.py
 
-test_torch_bytenet.py reads it. This is a second implementation of ours, written from Kalchbrenner et al. (2016) with
-torch's modules: nn.Conv1d, nn.LayerNorm, nn.Embedding and autograd, in float64, with random weights and without
+tests/models/test_golden.py reads it. This is a second implementation of ours, written from Kalchbrenner et al. (2016)
+with torch's modules: nn.Conv1d, nn.LayerNorm, nn.Embedding and autograd, in float64, with random weights, no
 dropout. Each pair of sentences is computed alone, so nothing here knows of padding. "paper" is the paper's network:
 columns from section 3.2, masked convolutions from 3.3, dilations from 3.4, and blocks as in Figure 3, left. What the
 paper leaves open is chosen as `models/bytenet_stacks.py` says: the normalised columns are added to the target's

@@ -4,7 +4,7 @@
     torch/bin/pip install torch==2.14.1 numpy==2.4.6
     torch/bin/python tests/golden/torch_moe.py
 
-test_torch_moe.py reads it. This is a second implementation of ours, written from the equations with torch's modules:
+tests/models/test_golden.py reads it. This is a second implementation of ours, from the equations, with torch's modules:
 nn.LSTM with projections, nn.MultiheadAttention, nn.LayerNorm, nn.Linear, nn.Embedding and autograd, in float64, with
 random weights and without dropout. Each pair of sentences is computed alone, so nothing here knows of padding. "lstm"
 is appendix E of Shazeer et al. (2017) with flat mixtures; what it leaves open is as `models/moe_stacks.py` says. "post"

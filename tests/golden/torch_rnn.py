@@ -4,7 +4,7 @@
     torch/bin/pip install torch==2.13.0 numpy
     torch/bin/python tests/golden/torch_rnn.py
 
-test_torch_rnn.py reads it. This is a second implementation of ours, written from the equations with torch's modules:
+tests/models/test_golden.py reads it. This is a second implementation of ours, from the equations, with torch's modules:
 nn.LSTM on packed sequences (in both directions where they are read both ways), nn.LSTMCell where attention feeds the
 next position, nn.Linear, nn.Embedding and autograd. It runs in float64, with random weights and without dropout. The
 bi-directional encoder is torch's, with one layer ("gnmt") or two stacks ("both_ways"). "gnmt_v2" is wired and scored as

@@ -29,7 +29,7 @@ from tests.importers import opennmt_golden
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of
 
-RUNS = ("cubbitt", "relative", "vocab_divisor", "base_two_vocabularies", "base_v1", "positions_learned")
+RUNS = ("cubbitt", "vocab_divisor", "base_two_vocabularies")
 
 
 @pytest.mark.nightly

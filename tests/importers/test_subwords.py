@@ -1,7 +1,6 @@
 """Subword vocabularies: tensor2tensor's files, ids and texts."""
 
 import json
-import random
 import re
 import sys
 import unicodedata
@@ -70,17 +69,8 @@ def test_shown_as_sentencepiece_names_its_pieces(vocabulary: SubwordVocabulary) 
     assert vocabulary.display_pieces(ids) == ["▁in", "_", "▁", "▁", "_", *"▁\\ 2 6 0 8 5 ; _".split()]
 
 
-@pytest.mark.parametrize("text", HARD)
-def test_ids_give_the_text_again(vocabulary: SubwordVocabulary, text: str) -> None:
-    assert vocabulary.text_of(vocabulary.encode(text)) == text
-    assert vocabulary.encode(text) == vocabulary.encode(text)  # from the cache
-
-
-def test_random_texts_give_themselves_again(vocabulary: SubwordVocabulary) -> None:
-    generator = random.Random(5)
-    letters = "abäus  __\\\\;;,.0123\n\t日½é\u0301\u2028\U0001f30d"
-    for _ in range(2000):
-        text = "".join(generator.choices(letters, k=generator.randint(0, 12)))
+def test_ids_give_the_text_again(vocabulary: SubwordVocabulary) -> None:
+    for text in [*HARD, *HARD]:  # the second time from the cache
         assert vocabulary.text_of(vocabulary.encode(text)) == text
 
 
@@ -146,14 +136,6 @@ def test_padded_with_ids_that_are_no_text(vocabulary: SubwordVocabulary, tmp_pat
     assert vocabulary.pad(vocabulary.size) is vocabulary
 
 
-def test_saved_and_loaded(vocabulary: SubwordVocabulary, tmp_path: Path) -> None:
-    path = tmp_path / "vocabulary.subwords"
-    vocabulary.save(path)
-    assert path.read_bytes() == file_of(PIECES)
-    assert SubwordVocabulary.load(path).checksum == vocabulary.checksum
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
-
-
 @pytest.mark.parametrize(
     ("data", "match"),
     [
@@ -171,13 +153,6 @@ def test_bad_files(tmp_path: Path, data: bytes, match: str) -> None:
     with pytest.raises(DataError, match=match) as raised:
         SubwordVocabulary.load(path)
     assert str(raised.value).startswith(f"{path}: ")
-
-
-def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no such vocabulary file"):
-        SubwordVocabulary.load(tmp_path / "none")
-    with pytest.raises(DataError, match="this vocabulary file cannot be read"):
-        SubwordVocabulary.load(tmp_path)
 
 
 def test_equal_to_tensor2tensor(shared_data: Callable[[str], Path]) -> None:

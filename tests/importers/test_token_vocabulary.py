@@ -91,15 +91,6 @@ def test_bytes_are_two_above_their_value() -> None:
     assert vocabulary.pieces([1, 99, 0xE4 + 2, 258]) == ["<EOS>", "a", "\\xe4", ""]
 
 
-@pytest.mark.parametrize("vocabulary", [TokenVocabulary(_file(_TOKENS)), ByteVocabulary()])
-def test_saved_and_loaded(vocabulary: TokenVocabulary | ByteVocabulary, tmp_path: Path) -> None:
-    path = tmp_path / f"vocabulary{vocabulary.suffix}"
-    vocabulary.save(path)
-    loaded = type(vocabulary).load(path)
-    assert loaded.checksum == vocabulary.checksum
-    assert loaded.encode("the cat") == vocabulary.encode("the cat")
-
-
 def test_a_file_of_another_kind_is_no_byte_vocabulary() -> None:
     with pytest.raises(DataError, match="holds the line 'tensor2tensor ByteTextEncoder'"):
         ByteVocabulary(_file(_TOKENS))

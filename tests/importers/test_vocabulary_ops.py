@@ -90,37 +90,22 @@ def test_escapes_that_a_model_may_write() -> None:
     vocabulary = _VOCABULARIES[0]
     assert isinstance(vocabulary, SubwordVocabulary)
     module, generator = Module(vocabulary), random.Random(5)
-    ends = [
-        "55295",
-        "55296",
-        "57343",
-        "57344",
-        "1114111",
-        "1114112",
-        "99999999",
-        "0",
-        "00097",
-        "0" * 300 + "98",
-        "9" * 300,
-    ]
+    ends = [*"55295 55296 57343 57344 1114111 1114112 99999999 0 00097".split(), "0" * 300 + "98", "9" * 300]
     written = [f"\\{code};_" for code in ends]
     written += ["".join(generator.choices("\\\\\\u_;;019a'", k=generator.randint(1, 12))) for _ in range(3000)]
     ids = [[vocabulary.ids[char] for char in text] for text in written]
     assert module.texts(ids) == list(map(vocabulary.text_of, ids))
 
 
-def test_pieces_are_those_outside(both: tuple[ImportedVocabulary, Module]) -> None:
-    vocabulary, module = both
-    _check_pieces(vocabulary, module)
+_OPENNMT = [
+    OpenNmtVocabulary(tokens.replace(" ", "\n").encode())
+    for tokens in ("<blank> <s> </s> a \u2581 \u2581b c", "<blank> <s> </s> a b@@ c")
+]
 
 
-def test_pieces_of_opennmt_are_those_outside() -> None:
-    for tokens in ("<blank> <s> </s> a \u2581 \u2581b c", "<blank> <s> </s> a b@@ c"):
-        vocabulary = OpenNmtVocabulary(tokens.replace(" ", "\n").encode())
-        _check_pieces(vocabulary, Module(vocabulary))
-
-
-def _check_pieces(vocabulary: ImportedVocabulary, module: Module) -> None:
+@pytest.mark.parametrize("vocabulary", [*_VOCABULARIES, *_OPENNMT], ids=_name)
+def test_pieces_are_those_outside(vocabulary: ImportedVocabulary) -> None:
+    module = Module(vocabulary)
     generator = random.Random(7)
     ids = [list(range(1, vocabulary.size))]
     ids += [generator.choices(range(1, vocabulary.size), k=len(ids[0])) for _ in range(20)]
@@ -191,8 +176,10 @@ def test_two_saved_models_in_a_process_without_this_code(tmp_path: Path) -> None
         module.tokenize = tf.function(subwords.tokenize, [tf.TensorSpec([None], tf.string)], autograph=False)
         tf.saved_model.save(module, tmp_path / name)
         wanted.append(vocabulary.encode("the cat_"))
-        assert "PyFunc" not in "".join(_operations(tmp_path / name))
-        assert _tables(tmp_path / name) == {f"subwords_{vocabulary.checksum[:32]}"}
+        nodes = _nodes(tmp_path / name)
+        assert "PyFunc" not in "".join(node.op for node in nodes)
+        tables = {node.attr["shared_name"].s.decode() for node in nodes if node.op == "HashTableV2"}
+        assert tables == {f"subwords_{vocabulary.checksum[:32]}"}
     done = subprocess.run(
         [sys.executable, "-c", _LOAD, str(tmp_path / "first"), str(tmp_path / "second")],
         capture_output=True,
@@ -208,14 +195,6 @@ def _nodes(folder: Path) -> list[Any]:
     model = saved_model_pb2.SavedModel.FromString((folder / "saved_model.pb").read_bytes())
     graph = model.meta_graphs[0].graph_def
     return [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
-
-
-def _operations(folder: Path) -> set[str]:
-    return {node.op for node in _nodes(folder)}
-
-
-def _tables(folder: Path) -> set[str]:
-    return {node.attr["shared_name"].s.decode() for node in _nodes(folder) if node.op == "HashTableV2"}
 
 
 @pytest.mark.nightly

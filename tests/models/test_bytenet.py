@@ -75,12 +75,6 @@ def test_a_decoder_position_reads_the_column_at_it() -> None:
     assert np.flatnonzero(np.abs(logits[0] - other[0]).max(-1)).tolist() == [2]
 
 
-def test_the_state_of_a_search_is_as_wide_as_its_convolutions(model: ByteNet) -> None:
-    _, state, _ = model.start(model.encode({"source": SOURCE}), 4, 7)
-    spans = [convolution.span for convolution in model.decoder.convolutions() if convolution.span]
-    assert [value.shape[:3] for value in state] == [(3, 4, span) for span in spans]
-
-
 def test_empty_rows_of_a_batch_cost_nothing() -> None:
     cost = build("bytenet", config.replace(TINY, unfold_extra=3)).cost
     assert cost.forward_flops([2, 0, 0], [2, 0, 0]) == cost.forward_flops([2], [2]) > cost.forward_flops([], []) == 0

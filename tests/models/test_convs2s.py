@@ -1,5 +1,6 @@
 """The convolutional encoder-decoder against NumPy; test_contract.py asks what every model must do."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,12 +63,6 @@ def test_two_vocabularies() -> None:
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
-def test_the_state_of_a_search_is_as_wide_as_its_kernels(model: ConvS2S) -> None:
-    _, state, _ = model.start(model.encode({"source": tf.constant(SOURCE)}), 4, 7)
-    widths = [layer.width for layer in model.decoder.convolutions if layer.width > 1]
-    assert [value.shape[:3] for value in state] == [(3, 4, width - 1) for width in widths]
-
-
 def test_the_gradient_of_the_encoders_output_is_divided_by_twice_the_layers_that_read_it() -> None:
     model = build("convs2s", TINY)
     embedded, there = np.ones((1, 3, 10), "float32"), np.ones((1, 3, 1), "float32")
@@ -123,9 +118,11 @@ def test_recipes_have_the_published_numbers_of_parameters(name: str, size: int, 
     hparams = registry.hparams(name)
     assert isinstance(hparams, ConvS2SHParams)
     assert _count(hparams, size) == count
+    with np.load(Path(__file__).resolve().parents[1] / "golden" / "fairseq_convs2s.npz") as file:
+        assert count in file["parameters"]  # of fairseq's models
 
 
-@pytest.mark.parametrize("text", ["", "512", "512x", "x3", "0x8x3", "8x0", "8x3+", "8x3,8x3", "-1x8x3", "2x8x3x1"])
+@pytest.mark.parametrize("text", ["", "512x", "0x8x3", "8x3+", "-1x8x3", "2x8x3x1"])
 def test_a_list_of_layers_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="encoder_layers=.* is not a list of layers. Give NUMBERxCHANNELSxWIDTH, "):
         config.replace(TINY, encoder_layers=text)

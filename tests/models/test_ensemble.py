@@ -25,7 +25,6 @@ from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.models.transformer_moe import TransformerMoe
 from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.ops.int8 import int8_matrices, quantize
-from t2t_lite.ops.prepacked import is_supported
 from tests import reference
 from tests.model_checks import assert_steps_equal_columns
 from tests.searches import EOS, hypotheses, penalty, search_graph
@@ -123,49 +122,8 @@ def test_a_search_as_wide_as_the_tree_finds_the_best_of_all_outputs(alpha: float
 
 
 @pytest.mark.nightly
-def test_three_copies_are_the_model() -> None:
-    model = _models()[1]
-    (ids, scores), (alone, of_alone) = _search(Ensemble([model] * 3), 3), _search(model, 3)
-    np.testing.assert_array_equal(ids, alone)
-    np.testing.assert_allclose(scores, of_alone, rtol=1e-6, atol=1e-6)
-
-
-def test_steps_have_the_mean_of_the_members_steps(ensemble: Ensemble) -> None:
-    memory, ids = ensemble.encode({"source": tf.constant(SOURCE)}), tf.zeros((3, 4), "int32")
-    fixed, state, step = ensemble.start(memory, 4, 7)
-    logits, _ = step(ids, tf.constant(0), fixed, state)
-    wanted = []
-    for model, own in zip(ensemble.models, memory, strict=True):
-        of_model, first, own_step = model.start(own, 4, 7)
-        wanted.append(own_step(ids, tf.constant(0), of_model, first)[0])
-    np.testing.assert_allclose(logits, _mean(wanted), rtol=0, atol=2e-6)
-
-
-@pytest.mark.nightly
 def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(ensemble: Ensemble) -> None:
-    beam, steps = 4, 40  # more than a Transformer's state has room for at first
-    rng = np.random.default_rng(3)
-    call = tf.function(
-        lambda source, target: ensemble({"source": source, "target": target}),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2,
-        autograph=False,
-    )
-    fixed, state, step = ensemble.start(ensemble.encode({"source": tf.constant(SOURCE)}), beam, tf.constant(steps))
-    ids, renewed = np.zeros((3, beam, 0), "int32"), 0
-    for at in range(steps):
-        if ensemble.is_full(state):
-            state, renewed = ensemble.renew(state, steps - at), renewed + 1
-        previous = ids[:, :, -1] if at else np.zeros((3, beam), "int32")
-        logits, state = step(tf.constant(previous), tf.constant(at), fixed, state)
-        assert logits.dtype == tf.float32
-        target = np.concatenate([ids, np.full((3, beam, 1), 2, "int32")], 2)
-        wanted = call(np.repeat(SOURCE, beam, 0), target.reshape(3 * beam, -1))[:, at]
-        np.testing.assert_allclose(logits, np.reshape(wanted, (3, beam, V)), rtol=0, atol=1e-5)
-        parents = rng.integers(0, beam, (3, beam)).astype("int32")
-        state = ensemble.reorder(state, tf.constant(parents))
-        symbols = rng.integers(1, V, (3, beam, 1)).astype("int32")
-        ids = np.concatenate([np.take_along_axis(ids, parents[:, :, None], 1), symbols], 2)
-    assert renewed >= 1
+    assert assert_steps_equal_columns(ensemble, SOURCE, V, tf.constant(40)) >= 1
 
 
 @pytest.mark.nightly
@@ -224,15 +182,6 @@ def test_int8_members_are_quantized_one_by_one() -> None:
     with_itself, alone = _search(Ensemble([models[0], models[0]]), 3), _search(models[0], 3)
     np.testing.assert_array_equal(with_itself[0], alone[0])
     np.testing.assert_allclose(with_itself[1], alone[1], rtol=0, atol=1e-5)
-
-
-@pytest.mark.nightly
-def test_prepacked_members_find_the_same(ensemble: Ensemble) -> None:
-    if not is_supported("float32"):
-        pytest.skip("prepacked weights do not work here")
-    (ids, scores), (packed, of_packed) = _search(ensemble, 4), _search(ensemble, 4, prepack=True)
-    np.testing.assert_array_equal(ids, packed)
-    np.testing.assert_allclose(scores, of_packed, rtol=0, atol=1e-5)
 
 
 def test_costs_are_sums(ensemble: Ensemble) -> None:

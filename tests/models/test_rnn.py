@@ -55,30 +55,6 @@ def test_two_vocabularies() -> None:
     reference.assert_close(np.asarray(got)[0], wanted, 1e-5)
 
 
-@pytest.mark.nightly
-def test_gradients_are_the_slopes() -> None:
-    model = build("rnn", TINY["rnn"])
-    value = np.random.default_rng(4).standard_normal((3, 6, V))
-
-    @tf.function(autograph=False)
-    def loss() -> Any:
-        return tf.reduce_sum(model(BATCH) * value)
-
-    with tf.GradientTape() as tape:
-        total = loss()
-    for weight, gradient in zip(
-        model.trainable_weights, tape.gradient(total, [w.value for w in model.trainable_weights]), strict=True
-    ):
-        gradient = np.asarray(tf.convert_to_tensor(gradient), np.float64)
-        before, small = np.asarray(weight), 1e-2 / np.linalg.norm(gradient)
-        ends = []
-        for sign in (1, -1):
-            weight.assign(before + sign * small * gradient)
-            ends.append(float(loss()))
-        weight.assign(before)
-        assert (ends[0] - ends[1]) / (2 * small) == pytest.approx(float((gradient**2).sum()), rel=0.02), weight.path
-
-
 @pytest.mark.commit("vinyals")
 @pytest.mark.parametrize("name", ["general", "no_feeding", "gnmt", "gnmt_v2_not_fed", "vinyals"])
 def test_the_mean_over_many_dropout_masks_is_near_the_output_without(name: str) -> None:

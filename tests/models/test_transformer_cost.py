@@ -27,9 +27,6 @@ def _cost(vocab_size: int = 23, **changes: Any) -> TransformerCost:
 @pytest.mark.parametrize(
     "overrides",
     [
-        "num_heads=4,d_k=3,d_v=5",
-        "norm=pre,num_layers=1",
-        "num_layers=1,ffn=gated,activation=swish",
         "num_layers=1,attention_score=additive,d_k=3,d_v=5",
         "num_decoder_layers=3,d_k=3,d_v=5,max_relative_position=2,attention_biases=true,positions=none",
     ],
