@@ -64,9 +64,9 @@ class GraphMarian(tf.Module):
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
-        text = tf.strings.reduce_join(tf.ragged.map_flat_values(self.shown, ids), axis=1)
+        text = tf.strings.reduce_join(tf.ragged.map_flat_values(self.display_pieces, ids), axis=1)
         return tf.strings.regex_replace(tf.strings.regex_replace(text, WORD_START, " "), "^ +", "")
 
-    def shown(self, ids: Any) -> Any:
+    def display_pieces(self, ids: Any) -> Any:
         """int32 of any shape -> string: the piece; that of PAD for an id that does not exist."""
         return tf.gather(self._pieces, tf.where((ids >= 0) & (ids < len(self._pieces)), ids, PAD))

@@ -128,7 +128,7 @@ class MarianVocabulary(AnyVocabulary):
         """Returns the piece of each id; that of PAD for an id that does not exist."""
         return [self._pieces[i if 0 <= i < self.size else PAD] for i in map(int, ids)]
 
-    def shown(self, ids: Iterable[int]) -> list[str]:
+    def display_pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces."""
         return self.pieces(ids)
 
