@@ -4,6 +4,7 @@ import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from t2t_lite import config, registry
@@ -19,6 +20,19 @@ class Exported(NamedTuple):
     served: Any
     version: Path
     lines: list[str]  # sources that it can read
+
+
+def texts(lines: list[str]) -> np.ndarray:
+    return np.array([line.encode() for line in lines], object)
+
+
+def run(version: served_model.Version, signature: str, *sides: list[str]) -> dict[str, np.ndarray]:
+    """What a signature answers to inputs, and targets if it takes any."""
+    return version.run(signature, dict(zip(("inputs", "targets"), map(texts, sides), strict=False)), 60)
+
+
+def decoded(values: np.ndarray) -> Any:
+    return [decoded(v) if isinstance(v, np.ndarray) else v.decode() for v in values]
 
 
 EXPORTED = TransformerHParams(

@@ -19,7 +19,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.export import export, new_version
 from t2t_lite.export.export_folder import CARD_FILE, DEFAULT_SIGNATURES, find_version, versions
 from t2t_lite.export.saved_model import ServedModel
-from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, prediction_log
+from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE
 from t2t_lite.text.vocabulary import Vocabulary
 from tests.export.conftest import EXPORTED, Exported
 from tests.serving.served_model import Version
@@ -187,29 +187,6 @@ def test_each_weight_is_stored_once_and_little_else(exported: Exported) -> None:
 GRAPH_BYTES, GRAPH_BYTES_PER_LAYER = 700_000, 560_000
 
 
-@pytest.mark.nightly
-def test_a_bfloat16_model_is_stored_in_half_the_bytes_and_says_the_same(exported: Exported) -> None:
-    from t2t_lite import config
-    from t2t_lite.decoding.translate import Translator
-    from t2t_lite.models.transformer import Transformer
-
-    hparams = config.replace(EXPORTED, precision="bfloat16")
-    source, target = exported.served.vocabularies
-    model = Transformer.from_hparams(hparams, source.size, target.size, False)
-    for weight, other in zip(model.weights, exported.translator.model.weights, strict=True):
-        weight.assign(other.value)
-    translator = Translator.from_hparams(model, source, target, hparams)
-    served = ServedModel(translator)
-    halves = [v for v in served.variables if v.dtype == tf.bfloat16]
-    assert {len(v.shape) for v in halves} == {2}
-    assert {len(v.shape) for v in served.variables if v.dtype == tf.float32} == {1}
-    assert sum(int(v.shape.num_elements()) for v in served.variables) == model.count_params()
-    answer = served.signatures["serving_default"](tf.constant(exported.lines))
-    best = [h[0] for h in translator.translate(exported.lines)]
-    assert [text.decode() for text in answer["outputs"].numpy()] == [h.text for h in best]
-    np.testing.assert_allclose(answer["scores"].numpy(), [h.score for h in best], rtol=1e-4)
-
-
 def test_the_folder_has_its_vocabularies_and_a_card(exported: Exported) -> None:
     names = {str(p.relative_to(exported.version)) for p in exported.version.rglob("*") if p.is_file()}
     assets = {f"assets/{name}" for name in (CARD_FILE, "vocabulary.source.model", "vocabulary.target.model")}
@@ -259,21 +236,6 @@ def test_the_warm_up_has_the_batch_size_asked_for(exported: Exported, tmp_path: 
         version = export(ServedModel(exported.translator, ("serving_default",)), tmp_path, {}, size)
         requests = _requests(exported._replace(version=version))
         assert {tf.make_ndarray(request.inputs["inputs"]).size for request in requests} == {1, size}
-
-
-def test_a_request_by_hand_is_what_the_official_classes_write() -> None:
-    from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
-
-    inputs = {"texts": ["größer", "x" * 300], "ids": [[1, 2], [3, 4]]}
-    request = predict_pb2.PredictRequest(
-        model_spec=model_pb2.ModelSpec(signature_name="nbest"),
-        inputs={
-            "texts": tf.make_tensor_proto(inputs["texts"], tf.string),
-            "ids": tf.make_tensor_proto(inputs["ids"], tf.int32),
-        },
-    )
-    log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
-    assert prediction_log("nbest", inputs) == log.SerializeToString(deterministic=True)
 
 
 def test_the_next_version_has_the_next_number_and_touches_no_other(exported: Exported, tmp_path: Path) -> None:

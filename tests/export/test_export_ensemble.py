@@ -18,7 +18,7 @@ from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from tests import reference
-from tests.export.conftest import EXPORTED, Exported
+from tests.export.conftest import EXPORTED, Exported, decoded, run
 from tests.serving.served_model import Version
 
 pytestmark = pytest.mark.commit
@@ -77,24 +77,20 @@ def test_members_of_equal_names_keep_their_own_weights_and_precisions(ensemble: 
     assert stored < data < stored + 60_000  # the rest is the object graph
 
 
-def _run(version: Version, signature: str, **inputs: list[str]) -> dict[str, np.ndarray]:
-    return version.run(signature, {k: np.array([t.encode() for t in v], object) for k, v in inputs.items()}, 60)
-
-
 @pytest.mark.nightly
 def test_the_server_answers_what_the_ensemble_decodes_and_scores(ensemble: Exported, version: Version) -> None:
     lines = [*ensemble.lines, ""]
     wanted = ensemble.translator.translate(lines, nbest=EXPORTED.beam_size)
-    answer = _run(version, "nbest", inputs=lines)
-    texts = [[text.decode() for text in row] for row in answer["outputs"]]
+    answer = run(version, "nbest", lines)
+    texts = decoded(answer["outputs"])
     scores = [[hypothesis.score for hypothesis in row] for row in wanted]
     assert texts == [[hypothesis.text for hypothesis in row] for row in wanted]
     np.testing.assert_allclose(answer["scores"], scores, rtol=0, atol=2e-3)  # bfloat16 rounds between layers
     assert len({row[0] for row in texts}) > 3
-    best = _run(version, "serving_default", inputs=lines)
-    assert [text.decode() for text in best["outputs"]] == [row[0] for row in texts]
+    best = run(version, "serving_default", lines)
+    assert decoded(best["outputs"]) == [row[0] for row in texts]
     targets = [row[0] for row in texts]
-    pairs, scored = score(ensemble.translator, lines, targets), _run(version, "score", inputs=lines, targets=targets)
+    pairs, scored = score(ensemble.translator, lines, targets), run(version, "score", lines, targets)
     np.testing.assert_allclose(scored["log_probs"], [pair.log_prob for pair in pairs], rtol=2e-3, atol=2e-3)
     assert scored["tokens"].tolist() == [pair.tokens for pair in pairs]
 

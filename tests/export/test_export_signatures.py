@@ -1,6 +1,5 @@
 """Answers of an exported model in a session, as the server runs it: the translator's outputs, row by row."""
 
-import concurrent.futures
 import json
 import shutil
 from pathlib import Path
@@ -12,30 +11,20 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.cli import decoder
-from t2t_lite.decoding.beam_search import length_penalty
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
-from t2t_lite.export.export_folder import CARD_FILE
+from t2t_lite.export.export_folder import CARD_FILE, SIGNATURES
 from t2t_lite.export.exported import ExportedTranslator
 from t2t_lite.export.saved_model import ATTENTION_PIECES, ATTENTION_ROWS, ServedModel
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.ids import EOS, PAD, UNK
-from tests.export.conftest import EXPORTED, Exported
+from tests.export.conftest import EXPORTED, Exported, decoded, run
 from tests.serving.served_model import RefusalError, Version
 
 pytestmark = pytest.mark.commit
 
 K = EXPORTED.beam_size
 BLANK = ["", " ", "\t \r", "\u3000\u2028\u0085\u00a0"]
-
-
-def _texts(lines: list[str]) -> np.ndarray:
-    return np.array([line.encode() for line in lines], object)
-
-
-def _run(version: Version, signature: str, *lines: list[str]) -> dict[str, np.ndarray]:
-    names = ("inputs", "targets")[: len(lines)]
-    return version.run(signature, dict(zip(names, map(_texts, lines), strict=True)), 60)
 
 
 def _padded(*rows: list[int]) -> np.ndarray:
@@ -46,20 +35,16 @@ def _padded(*rows: list[int]) -> np.ndarray:
     return ids
 
 
-def _decoded(values: np.ndarray) -> Any:
-    return [_decoded(v) if isinstance(v, np.ndarray) else v.decode() for v in values]
-
-
 def test_the_best_and_the_n_best_are_the_translators(exported: Exported, version: Version) -> None:
     lines = [*exported.lines, *BLANK, exported.lines[0]]
     one, many = (exported.translator.translate(lines, nbest=n) for n in (1, K))
-    best, nbest = _run(version, "serving_default", lines), _run(version, "nbest", lines)
-    assert _decoded(best["outputs"]) == [h[0].text for h in one]
+    best, nbest = run(version, "serving_default", lines), run(version, "nbest", lines)
+    assert decoded(best["outputs"]) == [h[0].text for h in one]
     np.testing.assert_allclose(best["scores"], [h[0].score for h in one], rtol=1e-4)
-    assert _decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
+    assert decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
     np.testing.assert_allclose(nbest["scores"], [[h.score for h in row] for row in many], rtol=1e-4)
     assert len({h[0].text for h in one}) > len(exported.lines) / 2  # or the comparison would say little
-    assert _decoded(nbest["outputs"])[-5] == [""] * K
+    assert decoded(nbest["outputs"])[-5] == [""] * K
     assert not nbest["scores"][-5:-1].any()
 
 
@@ -77,9 +62,9 @@ def test_tokens_go_in_and_out(exported: Exported, version: Version) -> None:
     rows += [[*encoded[0], EOS] + [PAD] * (width - 1 - len(encoded[0])), [PAD] * width]
     rows += [[-5, source.size, 2**31 - 1] + [PAD] * (width - 3), [UNK] * 3 + [PAD] * (width - 3)]
     answer = version.run("tokens", {"ids": np.array(rows, np.int32)}, 60)
-    best = _run(version, "serving_default", exported.lines[:3])
+    best = run(version, "serving_default", exported.lines[:3])
     texts = [target.decode(ids.tolist()) for ids in answer["ids"]]
-    assert texts[:3] == _decoded(best["outputs"])
+    assert texts[:3] == decoded(best["outputs"])
     np.testing.assert_allclose(answer["scores"][:3], best["scores"], rtol=1e-4)
     assert answer["ids"][3].tolist() == answer["ids"][0].tolist()  # with an end symbol or without
     assert not answer["ids"][4].any()
@@ -94,7 +79,7 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
     source, target = exported.served.vocabularies
     lines = [*exported.lines[:4], "", exported.lines[4]]
     targets = [*(line[:25] for line in exported.lines[4:8]), "Hund", " "]
-    answer = _run(version, "score", lines, targets)
+    answer = run(version, "score", lines, targets)
     for line, other, log_prob, tokens in zip(lines[:4], targets, answer["log_probs"], answer["tokens"], strict=False):
         ids = np.array([[*target.encode(other), EOS]])
         batch = {"source": np.array([[*source.encode(line), EOS]]), "target": ids}
@@ -110,7 +95,7 @@ def test_a_score_is_the_log_probability_of_a_given_target(exported: Exported, ve
     np.testing.assert_allclose(answer["log_probs"][5], logits[EOS] - np.log(np.exp(logits).sum()), rtol=1e-5)
     for _ in range(50):  # operations run side by side: which fails first may be chance
         with pytest.raises(RefusalError, match="inputs and targets must be equally many") as refusal:
-            _run(version, "score", lines, targets[:2])
+            run(version, "score", lines, targets[:2])
         assert refusal.value.code == "INVALID_ARGUMENT"
 
 
@@ -120,33 +105,22 @@ def test_a_long_target_is_scored_as_far_as_an_output_may_go(exported: Exported, 
     assert len(ids) >= limit
     longer, as_long = target.text_of(ids), target.text_of(ids[: limit - 1])
     assert target.encode(as_long) == ids[: limit - 1]
-    answer = _run(version, "score", [exported.lines[0]] * 2, [longer, as_long])
+    answer = run(version, "score", [exported.lines[0]] * 2, [longer, as_long])
     assert answer["tokens"].tolist() == [limit, limit]
     np.testing.assert_allclose(*answer["log_probs"], rtol=1e-5)
-
-
-def test_the_search_scores_its_outputs_as_the_model_does(exported: Exported, version: Version) -> None:
-    tokens = version.run("tokens", {"ids": _padded([5, 6, 7], [9, 8, 7])}, 60)
-    for source, ids, score in zip([[5, 6, 7, EOS], [9, 8, 7, EOS]], tokens["ids"], tokens["scores"], strict=True):
-        ids = ids[ids != PAD]
-        batch = {"source": np.array([source]), "target": ids[None]}
-        logits = np.asarray(exported.translator.model(batch))[0].astype(np.float64)
-        logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-        penalty = float(length_penalty(len(ids), EXPORTED.length_penalty))
-        np.testing.assert_allclose(score, logp[np.arange(len(ids)), ids].sum() / penalty, rtol=1e-4)
 
 
 def test_attention_comes_with_its_pieces(exported: Exported, version: Version) -> None:
     source, target = exported.served.vocabularies
     lines = [exported.lines[0], "", exported.lines[1]]
-    answer = _run(version, "attention", lines)
-    assert _decoded(answer["outputs"]) == _decoded(_run(version, "serving_default", lines)["outputs"])
+    answer = run(version, "attention", lines)
+    assert decoded(answer["outputs"]) == decoded(run(version, "serving_default", lines)["outputs"])
     ids = {}
     for row, line in enumerate(lines):
         ids["source"] = [*source.encode(line), EOS] if line else []
-        pieces = [piece for piece in _decoded(answer["source_pieces"][row]) if piece]
+        pieces = [piece for piece in decoded(answer["source_pieces"][row]) if piece]
         assert pieces == source.pieces(ids["source"])
-        pieces = [piece for piece in _decoded(answer["target_pieces"][row]) if piece]
+        pieces = [piece for piece in decoded(answer["target_pieces"][row]) if piece]
         ids["target"] = [target._processor.piece_to_id(piece) for piece in pieces]
         s, t = len(ids["source"]), len(ids["target"])
         if not line:
@@ -172,11 +146,11 @@ def test_attention_is_refused_beyond_its_limits(exported: Exported, lines: list[
 def test_a_row_is_the_same_alone_and_in_any_company(exported: Exported, version: Version) -> None:
     long = " ".join(exported.lines)  # is cut, and its search goes on to the last step
     lines = [long, *exported.lines[:5], ""]
-    together = [_run(version, name, lines) for name in ("serving_default", "nbest")]
+    together = [run(version, name, lines) for name in ("serving_default", "nbest")]
     for row, line in enumerate(lines):
         for name, all_rows in zip(("serving_default", "nbest"), together, strict=True):
-            alone = _run(version, name, [line])
-            assert _decoded(alone["outputs"])[0] == _decoded(all_rows["outputs"])[row]
+            alone = run(version, name, [line])
+            assert decoded(alone["outputs"])[0] == decoded(all_rows["outputs"])[row]
             np.testing.assert_allclose(alone["scores"][0], all_rows["scores"][row], rtol=1e-4)
 
 
@@ -184,31 +158,24 @@ def test_long_inputs_are_cut_as_the_translator_cuts_them(
     exported: Exported, version: Version, caplog: pytest.LogCaptureFixture
 ) -> None:
     lines = [" ".join(exported.lines), "x" * 100_000, exported.lines[0] + " " * 100_000, "日本" * 50_000]
-    answer = _run(version, "serving_default", lines)
+    answer = run(version, "serving_default", lines)
     best = [h[0] for h in exported.translator.translate(lines)]
-    assert _decoded(answer["outputs"]) == [h.text for h in best]
+    assert decoded(answer["outputs"]) == [h.text for h in best]
     np.testing.assert_allclose(answer["scores"], [h.score for h in best], rtol=1e-4)
     assert "inputs are longer than max_source_length=40 pieces" in caplog.text
-    pieces = _run(version, "attention", lines[:1])["source_pieces"][0]
+    pieces = run(version, "attention", lines[:1])["source_pieces"][0]
     assert (len(pieces), pieces[-1]) == (EXPORTED.max_source_length, b"</s>")
-    assert _run(version, "score", lines[:1], lines[:1])["tokens"] == [EXPORTED.max_source_length + 4]
+    assert run(version, "score", lines[:1], lines[:1])["tokens"] == [EXPORTED.max_source_length + 4]
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "nbest", "tokens", "score", "attention"])
-def test_an_empty_batch_has_an_empty_answer(version: Version, signature: str) -> None:
-    inputs: dict[str, np.ndarray] = {name: _texts([]) for name in ("inputs", "targets")}
-    inputs = {"inputs": inputs["inputs"]} if signature != "score" else inputs
-    inputs = {"ids": _padded()} if signature == "tokens" else inputs
-    assert {len(value) for value in version.run(signature, inputs, 60).values()} == {0}
-
-
-@pytest.mark.parametrize("signature", ["serving_default", "nbest", "tokens", "score", "attention"])
-def test_only_blank_rows(version: Version, signature: str) -> None:
+@pytest.mark.parametrize("lines", [[], BLANK], ids=["empty", "blank"])
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_an_empty_batch_and_blank_rows(version: Version, signature: str, lines: list[str]) -> None:
     if signature == "tokens":
-        answer = version.run("tokens", {"ids": _padded([], [], [], [])}, 60)
+        answer = version.run("tokens", {"ids": _padded(*([] for _ in lines))}, 60)
     else:
-        answer = _run(version, signature, *([BLANK] * (2 if signature == "score" else 1)))
-    assert {len(value) for value in answer.values()} == {4}
+        answer = run(version, signature, *([lines] * (2 if signature == "score" else 1)))
+    assert {len(value) for value in answer.values()} == {len(lines)}
     assert not any(value.any() for value in answer.values())
 
 
@@ -228,33 +195,13 @@ def test_another_shape_is_refused(version: Version, signature: str, inputs: dict
     assert refusal.value.code == "INVALID_ARGUMENT"
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b"\xff\xfe",
-        b"na\xefve",
-        b"cut \xe4\xb8",
-        b"\xed\xa0\x80",
-        b"a\0b",
-        "👩‍👩‍👧 🇩🇪".encode(),
-        b"\xef\xbb\xbfBOM",
-        b"a\nb",
-    ],
-)
-def test_odd_bytes_harm_no_one(exported: Exported, version: Version, odd: bytes) -> None:
-    """Bytes that are not UTF-8 are read as U+FFFD; answers are UTF-8; the neighbour's answer does not change."""
-    neighbour = exported.lines[0]
-    answer = version.run("serving_default", {"inputs": np.array([odd, neighbour.encode()], object)}, 60)
-    read_as = odd.decode("utf-8", "replace") if odd != b"\xed\xa0\x80" else "\ufffd" * 3
-    expected = exported.translator.translate([read_as, neighbour])
-    assert _decoded(answer["outputs"]) == [h[0].text for h in expected]
-
-
-def test_eight_threads_get_their_own_answers(exported: Exported, version: Version) -> None:
-    expected = [h[0].text for h in exported.translator.translate(exported.lines)]
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda line: _run(version, "serving_default", [line]), exported.lines * 4))
-    assert [_decoded(answer["outputs"])[0] for answer in answers] == expected * 4
+def test_odd_bytes_harm_no_one(exported: Exported, version: Version) -> None:
+    """Bytes that are not UTF-8 are read as U+FFFD; answers are UTF-8; a neighbour's answer does not change."""
+    odd = [b"\xff\xfe", b"na\xefve", b"cut \xe4\xb8", b"\xed\xa0\x80", b"a\0b", b"\xef\xbb\xbfBOM", b"a\nb"]
+    odd += ["👩‍👩‍👧 🇩🇪".encode(), exported.lines[0].encode()]
+    answer = version.run("serving_default", {"inputs": np.array(odd, object)}, 60)
+    read_as = [text.decode("utf-8", "replace") if text[:1] != b"\xed" else "\ufffd" * 3 for text in odd]
+    assert decoded(answer["outputs"]) == [h[0].text for h in exported.translator.translate(read_as)]
 
 
 def test_lines_through_an_export_are_lines_through_the_run(exported: Exported) -> None:
@@ -282,7 +229,7 @@ def test_an_output_goes_on_with_an_export_of_the_same_search_alone(exported: Exp
 
     def begin(version: Path, *flags: str) -> Any:
         args = decoder.make_parser().parse([f"--saved_model={version}", f"--output={out}", *flags])
-        _, identity, search, _ = decoder._open(args, [], None)
+        _, identity, search, _ = decoder._open(args, None, None)
         return decoder._output(args, identity, search)
 
     with begin(exported.version) as stream:

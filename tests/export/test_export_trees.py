@@ -2,7 +2,6 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +19,8 @@ from t2t_lite.text.trees.linearize import sentence
 from t2t_lite.text.trees.tag_table import WSJ, TagCounts, load_table
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
-from tests.export.conftest import EXPORTED, Exported
-from tests.serving.served_model import RefusalError, Version
+from tests.export.conftest import EXPORTED, Exported, decoded, run
+from tests.serving.served_model import Version
 
 pytestmark = pytest.mark.commit
 
@@ -50,27 +49,17 @@ def loaded(parser: Exported) -> Version:
     return Version(parser.version)
 
 
-def _run(version: Version, signature: str, lines: list[str], **more: list[str]) -> dict[str, np.ndarray]:
-    texts = {"inputs": lines, **more}
-    inputs = {name: np.array([line.encode() for line in side], object) for name, side in texts.items()}
-    return version.run(signature, inputs, 60)
-
-
-def _decoded(values: np.ndarray) -> Any:
-    return [_decoded(v) if isinstance(v, np.ndarray) else v.decode() for v in values]
-
-
 @pytest.mark.nightly
 def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) -> None:
     one, many = (parser.translator.translate(parser.lines, nbest=n) for n in (1, K))
-    best, nbest = (_run(loaded, signature, parser.lines) for signature in ("serving_default", "nbest"))
-    assert _decoded(best["outputs"]) == [row[0].text for row in one]
+    best, nbest = (run(loaded, signature, parser.lines) for signature in ("serving_default", "nbest"))
+    assert decoded(best["outputs"]) == [row[0].text for row in one]
     np.testing.assert_allclose(best["scores"], [row[0].score for row in one], rtol=1e-4)
-    assert _decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
+    assert decoded(nbest["outputs"]) == [[h.text for h in row] for row in many]
     np.testing.assert_allclose(nbest["scores"], [[h.score for h in row] for row in many], rtol=1e-4)
-    assert _decoded(_run(loaded, "attention", parser.lines[:4])["outputs"]) == _decoded(best["outputs"])[:4]
+    assert decoded(run(loaded, "attention", parser.lines[:4])["outputs"]) == decoded(best["outputs"])[:4]
     assert any(h.repaired for row in many for h in row)
-    for line, row in zip(parser.lines, _decoded(nbest["outputs"]), strict=True):
+    for line, row in zip(parser.lines, decoded(nbest["outputs"]), strict=True):
         if line.strip():
             assert [trees.parse(tree).words for tree in row] == [sentence(line).split(" ")] * K
         else:
@@ -79,20 +68,13 @@ def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) ->
 
 def test_a_long_sentence_is_cut_for_the_model_but_not_in_its_tree(parser: Exported, loaded: Version) -> None:
     lines = [" ".join(parser.lines[:6]), "( " * 100_000, parser.lines[0]]
-    answer = _decoded(_run(loaded, "serving_default", lines)["outputs"])
+    answer = decoded(run(loaded, "serving_default", lines)["outputs"])
     assert answer == [row[0].text for row in parser.translator.translate(lines)]
     assert answer[1].count("-LRB-") == 100_000
 
 
-@pytest.mark.parametrize("signature", ["serving_default", "nbest", "attention"])
-def test_empty_batches_and_other_shapes(loaded: Version, signature: str) -> None:
-    assert {len(value) for value in _run(loaded, signature, []).values()} == {0}
-    with pytest.raises(RefusalError, match="is not compatible with expected shape"):
-        loaded.run(signature, {"inputs": np.array(b"x", object)}, 60)
-
-
 def test_a_score_is_of_symbols_over_a_sentence_as_read(loaded: Version) -> None:
-    answer = _run(loaded, "score", ["a  (", "a -LRB-", "a b"], targets=["(S (NP NN )NP )S"] * 3)
+    answer = run(loaded, "score", ["a  (", "a -LRB-", "a b"], ["(S (NP NN )NP )S"] * 3)
     first, same, other = answer["log_probs"]
     np.testing.assert_allclose(first, same, rtol=1e-5)
     assert other != first
