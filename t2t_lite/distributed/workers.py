@@ -86,10 +86,10 @@ class Workers:
         try:
             return float(self._total(np.float64(value)))
         except LOST as error:
-            raise lost(error) from error
+            raise worker_error(error) from error
 
 
-def lost(error: tf.errors.OpError) -> TrainingError:
+def worker_error(error: tf.errors.OpError) -> TrainingError:
     """The error to raise when another process has gone, or an operation of this one failed; with TensorFlow's line."""
     lines = [line.strip() for line in str(error.message).split("\n") if not _TRACE.match(line)] or ["no reason given"]
     reason = next(filter(_OF_OTHERS.search, lines), lines[0])

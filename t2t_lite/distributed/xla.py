@@ -64,7 +64,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path | None:
     return Path(folder) if folder else None
 
 
-def cached_programs(environment: Mapping[str, str]) -> set[Path] | None:
+def list_programs(environment: Mapping[str, str]) -> set[Path] | None:
     """The files of the programs that this process may take; None if it keeps none."""
     folder = cache_folder(environment)
     prefix = read_flags(environment.get(TENSORFLOW_FLAGS, "")).get(_PREFIX, "")

@@ -41,14 +41,14 @@ class Adafactor(Optimizer):
         relative_step, decay = numbers
         square = gradient**2 + EPSILON_1
 
-        def moved(name: str, values: Any) -> Any:
+        def average(name: str, values: Any) -> Any:
             return decay * slots[name] + (1 - decay) * values
 
         if "v" in slots:
-            new = {"v": moved("v", square)}
+            new = {"v": average("v", square)}
             step = gradient * tf.math.rsqrt(new["v"])
         else:
-            rows, columns = (moved(n, tf.reduce_mean(square, axis)) for n, axis in (("rows", -1), ("columns", -2)))
+            rows, columns = (average(n, tf.reduce_mean(square, axis)) for n, axis in (("rows", -1), ("columns", -2)))
             new = {"rows": rows, "columns": columns}
             by_row = tf.math.rsqrt(rows) * tf.sqrt(tf.reduce_mean(rows, -1, keepdims=True))
             step = gradient * by_row[..., None] * tf.math.rsqrt(columns)[..., None, :]

@@ -42,7 +42,7 @@ def check(name: str, value: float, is_right: bool, allowed: str) -> None:
         raise UsageError(f"The sampler's option {name}={value:g} must be {allowed}.")
 
 
-def only(symbols: Any, values: Any, logits: Any) -> Any:
+def keep_only(symbols: Any, values: Any, logits: Any) -> Any:
     """Returns float32 like `logits` [R, V]: `values` [R, C] at the ids `symbols` [R, C], minus infinity elsewhere."""
     rows = tf.range(tf.shape(symbols)[0])[:, None]
     places = tf.stack([tf.broadcast_to(rows, tf.shape(symbols)), symbols], 2)

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite import registry
-from t2t_lite.samplers.base import Sampler, check, only
+from t2t_lite.samplers.base import Sampler, check, keep_only
 
 
 @registry.register_sampler
@@ -28,4 +28,4 @@ class Nucleus(Sampler):
         values, symbols = tf.math.top_k(logits, logits.shape[-1])
         probabilities = tf.cast(tf.nn.softmax(values), tf.float64)
         before = tf.cumsum(probabilities, axis=-1, exclusive=True) / tf.reduce_sum(probabilities, -1, keepdims=True)
-        return only(symbols, tf.where(before < self.top_p, values, -float("inf")), logits)
+        return keep_only(symbols, tf.where(before < self.top_p, values, -float("inf")), logits)

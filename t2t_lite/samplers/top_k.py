@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t_lite import registry
 from t2t_lite.ops.top_k import top_k as largest
-from t2t_lite.samplers.base import Sampler, check, only
+from t2t_lite.samplers.base import Sampler, check, keep_only
 
 
 @registry.register_sampler
@@ -26,4 +26,4 @@ class TopK(Sampler):
     def restrict(self, logits: Any) -> Any:
         """The k largest."""
         values, symbols = largest(logits, min(self.top_k, logits.shape[-1]))
-        return only(symbols, values, logits)
+        return keep_only(symbols, values, logits)

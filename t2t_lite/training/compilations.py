@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 import tensorflow as tf
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.distributed.xla import cache_folder, cached_programs
+from t2t_lite.distributed.xla import cache_folder, list_programs
 from t2t_lite.errors import TrainingError
 from t2t_lite.progress import duration
 from t2t_lite.runs.metrics_log import Report
@@ -27,23 +27,20 @@ Shape = tuple[int, int, int]  # rows, source length, target length
 class Compilations:
     """Watches for batches of new shapes, for which XLA compiles a program or takes it from its cache.
 
-    On an H200 the program of `base` took a minute (benchmarks/README.md). Without a word, a training would seem to
-    hang for as long, again and again.
+    On an H200 the program of `base` took a minute (benchmarks/README.md).
 
     Args:
-        report: of the training.
-        shapes: how many shapes its batches have; 0: XLA does not compile.
+        shapes: how many shapes the batches have; 0: XLA does not compile.
     """
 
     def __init__(self, report: Report, shapes: int) -> None:
         self._report, self._shapes = report, shapes
         self._seen: set[Shape] = set()
         if shapes:
-            cached = cached_programs(os.environ)
+            cached = list_programs(os.environ)
             report.console.say(
-                f"xla:      compiles a program for each of the {shapes} shapes of batches, before the first update or "
-                "when its first batch comes; on a GPU one may take a minute or more. --hparams=jit=off does without, "
-                "and its updates are slower"
+                f"xla:      compiles a program for each of the {shapes} shapes of batches; on a GPU one may take a "
+                "minute or more. --hparams=jit=off does without, and its updates are slower"
                 + ("" if cached is None else f". Compiled programs are kept on disk: {len(cached)} so far")
             )
 
@@ -56,7 +53,7 @@ class Compilations:
         """
         shape, start = (rows, source_length, target_length), time.perf_counter()
         compiles = bool(self._shapes) and shape not in self._seen
-        before = cached_programs(os.environ) if compiles else None
+        before = list_programs(os.environ) if compiles else None
         try:
             yield compiles
         except (tf.errors.OpError, TrainingError) as error:
@@ -66,7 +63,7 @@ class Compilations:
         if compiles:
             self._seen.add(shape)
             seconds = time.perf_counter() - start
-            hit = before is not None and cached_programs(os.environ) == before
+            hit = before is not None and list_programs(os.environ) == before
             self._report.leave_out(seconds)
             self._say(shape, seconds, ", from the cache" if hit else "")
 
@@ -94,7 +91,7 @@ class Compilations:
         missing = [shape for shape in dict.fromkeys(shapes) if shape not in self._seen]
         if len(missing) < 2:
             return
-        start, before = time.perf_counter(), cached_programs(os.environ)
+        start, before = time.perf_counter(), list_programs(os.environ)
 
         def seconds_of(shape: Shape) -> float | None:
             start = time.perf_counter()
@@ -121,7 +118,7 @@ class Compilations:
                 pool.shutdown(cancel_futures=True)
         total = time.perf_counter() - start
         self._report.leave_out(total)
-        new = len((cached_programs(os.environ) or set()) - (before or set()))
+        new = len((list_programs(os.environ) or set()) - (before or set()))
         from_cache = "" if before is None else f", {max(len(missing) - new, 0)} of them from the cache"
         self._report.console.say(f"xla:      {len(missing)} programs in {duration(total)}{from_cache}")
 
@@ -147,7 +144,7 @@ def _explain(error: BaseException | None) -> None:
     full = any(words in message for words in _NO_ROOM)
     if not full and str(folder) not in message and not any(words in message for words in _DAMAGED):
         return
-    for path in cached_programs(os.environ) or ():
+    for path in list_programs(os.environ) or ():
         with contextlib.suppress(OSError):
             path.unlink()
     raise TrainingError(

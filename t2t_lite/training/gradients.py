@@ -15,7 +15,7 @@ from t2t_lite.layers.layer_norm import layer_norm
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.graph import PLAIN
 from t2t_lite.ops.layer_norm import layer_norm_with_gradients
-from t2t_lite.training.loss import added, batch_loss_and_sums, output_arrays
+from t2t_lite.training.loss import batch_loss_and_sums, output_arrays, scatter_add
 
 
 def loss_and_gradients(
@@ -100,4 +100,4 @@ def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:
         return of_table
     if not isinstance(of_lookups, tf.IndexedSlices):
         return of_table + of_lookups
-    return added(of_table, of_lookups.indices[:, None], of_lookups.values, jit=jit)
+    return scatter_add(of_table, of_lookups.indices[:, None], of_lookups.values, jit=jit)

@@ -178,12 +178,12 @@ def _of_softmax(logits_NV: Any, labels_N: Any) -> _Parts:
 
     def surplus(share: float) -> Any:
         with tf.control_dependencies([log_sum]):  # after everything else has read the probabilities
-            return added(softmax, at_label, tf.fill(tf.shape(labels_N), -share), jit=False)
+            return scatter_add(softmax, at_label, tf.fill(tf.shape(labels_N), -share), jit=False)
 
     return log_sum, of_label, surplus
 
 
-def added(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
+def scatter_add(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
     """Returns `array` with `values` added at `places`; in place if nothing reads `array` afterwards.
 
     Args:

@@ -145,7 +145,7 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
 
     def on_replica(batch: Any, part: Any) -> Any:
         loss, gradients = step_function.part_gradients(batch, step, part)
-        with _watched(model) as outputs:
+        with _watch_layers(model) as outputs:
             step_function.part_logits(batch, step, part)
         paths[:] = [path for path, _ in outputs]
         return loss, [tf.norm(gradient) for gradient in gradients], [value for _, value in outputs]
@@ -159,7 +159,7 @@ def _passes(step_function: TrainStep, model: keras.Model, step: int, paths: list
 
 
 @contextlib.contextmanager
-def _watched(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
+def _watch_layers(model: keras.Model) -> Iterator[list[tuple[str, Any]]]:
     """Context whose list receives (path, greatest absolute output) of each layer while a graph is traced.
 
     Layers in the body of a loop (keras.ops.scan) are left out: the graph around it cannot return their tensors.

@@ -41,7 +41,7 @@ _IN_WORDS = {
 }
 
 
-def computed_until(output_dir: str | os.PathLike[str]) -> Mapping[str, Any]:
+def read_computation(output_dir: str | os.PathLike[str]) -> Mapping[str, Any]:
     """Returns how the newest checkpoint of a run was computed; empty if there is none or run.json does not say it."""
     checkpoints = list_whole(Path(output_dir) / NEWEST)
     computed = _until(output_dir, step_of(checkpoints[-1])).get("computed") if checkpoints else None
@@ -49,18 +49,17 @@ def computed_until(output_dir: str | os.PathLike[str]) -> Mapping[str, Any]:
 
 
 def keep_last_bits(output_dir: str | os.PathLike[str]) -> None:
-    """Makes this process compute as the run in this folder did until its newest checkpoint.
+    """Makes this process compute as the run in this folder did until its newest checkpoint, if run.json says how.
 
-    The number of processors makes no difference. Must be called before TensorFlow has touched its devices. Does nothing
-    on GPUs, or if run.json does not say how the run computed.
+    Must be called before TensorFlow has touched its devices. Does nothing on GPUs.
     """
-    computed = computed_until(output_dir)
+    computed = read_computation(output_dir)
     num_parallel, per_operation = computed.get("side_by_side"), computed.get("threads")
     if isinstance(num_parallel, int) and isinstance(per_operation, int):
         threads.emulate(num_parallel, per_operation)
 
 
-def computed_with(
+def describe_computation(
     strategy: tf.distribute.Strategy, workers: Workers, *, accumulate: int | None, xla: bool, remat: bool
 ) -> dict[str, Any]:
     """What the last bits depend on in this process; all workers must call it.
@@ -92,18 +91,12 @@ def computed_with(
 
 
 def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[str, Any]) -> list[str]:
-    """Returns the message about last bits for a run that resumes at `first_step`; call it before run.json is written.
-
-    An empty list if nothing has changed.
-    """
+    """Returns what to say of the last bits of a run that resumes at `first_step`; called before run.json is written."""
     start = _until(output_dir, first_step - 1)
     before = start.get("computed")
     may = "the last bits of the weights may differ from those of a run that was never stopped"
     if not isinstance(before, dict):
-        return [
-            f"run.json does not say how the steps until {first_step - 1:,} were computed. If it was with other "
-            f"devices, versions or another number of processors, {may}."
-        ]
+        return [f"run.json does not say how the steps until {first_step - 1:,} were computed: {may}."]
     changes = [
         f"{words} {before.get(name)} -> {now.get(name)}"
         for name, words in _IN_WORDS.items()
@@ -120,9 +113,9 @@ def remarks(output_dir: str | os.PathLike[str], first_step: int, now: Mapping[st
     if there == kept or now["threads"] is None:
         return []
     return [
-        f"The run computes as if there were {_number(kept)}, as before, so that its weights stay the same to "
-        f"the last bit. This process may use {there}: with TF_NUM_INTRAOP_THREADS={there} before the command it "
-        "computes for as many, as a rule faster, and with other last bits."
+        f"The run computes as if there were {kept} processor{'s' * (kept > 1)}, as before, so that its weights stay "
+        f"the same to the last bit. This process may use {there}: TF_NUM_INTRAOP_THREADS={there} before the command "
+        "uses them, as a rule faster, with other last bits."
     ]
 
 
@@ -133,10 +126,6 @@ def _until(output_dir: str | os.PathLike[str], step: int) -> dict[str, Any]:
         if isinstance(first, int) and first <= step:
             return entry
     return {}
-
-
-def _number(processors: int) -> str:
-    return f"{processors} processors" if processors > 1 else "1 processor"
 
 
 def _processor() -> str:

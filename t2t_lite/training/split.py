@@ -24,7 +24,7 @@ from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.groups import BatchGroup
 from t2t_lite.models.base import Cost
 from t2t_lite.training.estimates import memory_there
-from t2t_lite.training.reproducibility import computed_until
+from t2t_lite.training.reproducibility import read_computation
 
 Batch = Mapping[str, np.ndarray]
 
@@ -137,11 +137,11 @@ def largest_part(cost: Cost, shapes: Iterable[Shape], split: Split, value_bytes:
     )
 
 
-def recorded_accumulate(output_dir: str | os.PathLike[str], devices: int) -> int | None:
+def read_accumulate(output_dir: str | os.PathLike[str], devices: int) -> int | None:
     """Returns the number of parts that a run's newest checkpoint was computed with.
 
     None if run.json does not say it, or the run had another number of devices.
     """
-    computed = computed_until(output_dir)
+    computed = read_computation(output_dir)
     number = computed.get("accumulate")
     return number if isinstance(number, int) and number > 0 and computed.get("devices") == devices else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite import config
-from t2t_lite.distributed.cluster import Cluster, read_cluster
+from t2t_lite.distributed.cluster import read_cluster
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.progress import Progress
@@ -111,10 +111,7 @@ def plan_start(request: StartRequest) -> Start:
 
 
 def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
-    """Returns the settings of the run: as asked for and, without a problem, else those of the run in the folder.
-
-    Args:
-        folder: what the run's folder holds; None: there is no folder.
+    """Returns the settings of the run: as asked for and, without a problem, else those of the run in `folder`.
 
     Raises:
         UsageError, DataError: as `plan_start`.
@@ -222,9 +219,12 @@ def train(start: Start) -> Result | None:
         Stopped: a signal has ended it, after a checkpoint was saved; `resume_with` is the command that resumes.
         T2TError: it cannot be done.
     """
+    from t2t_lite.runs.lock import only_trainer
+
     cluster, written = read_cluster(os.environ), False
+    writes = cluster is None or cluster.is_chief
     try:
-        with StopSignals() as stop, _only_writer(start.output_dir, cluster):
+        with StopSignals() as stop, only_trainer(start.output_dir) if writes else contextlib.nullcontext():
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
@@ -240,12 +240,6 @@ def train(start: Start) -> Result | None:
         elif written and has_checkpoint(start.output_dir):
             stopped.resume_with = start.request.resume_command()
         raise
-
-
-def _only_writer(output_dir: str, cluster: Cluster | None) -> contextlib.AbstractContextManager[None]:
-    from t2t_lite.runs.lock import only_trainer
-
-    return only_trainer(output_dir) if cluster is None or cluster.is_chief else contextlib.nullcontext()
 
 
 def _make_trainer(start: Start) -> Trainer:
@@ -283,13 +277,13 @@ def _record(
 ) -> contextlib.AbstractContextManager[Callable[[Mapping[str, object]], None]]:
     from t2t_lite.runs.run_log import record_start
     from t2t_lite.training.build import uses_xla
-    from t2t_lite.training.reproducibility import computed_with, remarks
+    from t2t_lite.training.reproducibility import describe_computation, remarks
 
     hparams, first = trainer.spec.hparams, trainer.first_step
     trains = first <= hparams.train_steps
     accumulate = trainer.accumulate if trains else None
     how = {"accumulate": accumulate, "xla": uses_xla(hparams, trainer.model), "remat": trainer.model.remat}
-    computed = computed_with(trainer.strategy, trainer.workers, **how)
+    computed = describe_computation(trainer.strategy, trainer.workers, **how)
     if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
             print(line, flush=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.distributed.workers import LOST, lost
+from t2t_lite.distributed.workers import LOST, worker_error
 from t2t_lite.errors import TrainingError
 from t2t_lite.groups import OptimizerGroup
 from t2t_lite.ops import threads
@@ -95,8 +95,8 @@ class TrainStep:
         self.split = Split(strategy.num_replicas_in_sync, accumulate, model.balance_groups)
         self._jit = jit
         self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
-        self._gradients, self._update = self._compiled(self._sum_of_parts), self._compiled(self._clip_and_apply)
-        self._gradients_and_update = self._compiled(self._sum_and_apply)
+        self._gradients, self._update = self._compile(self._sum_of_parts), self._compile(self._clip_and_apply)
+        self._gradients_and_update = self._compile(self._sum_and_apply)
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
@@ -186,7 +186,7 @@ class TrainStep:
     def _step_seed(self, step: Any) -> np.ndarray:
         return np.array([self._seed % 2**31, step, 0], np.int32)
 
-    def _compiled(self, function: Any) -> Any:
+    def _compile(self, function: Any) -> Any:
         return graph(function, jit_compile=True) if self._jit else function
 
     def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
@@ -200,7 +200,7 @@ class TrainStep:
             yield
         except LOST as error:
             if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
-                raise lost(error) from error
+                raise worker_error(error) from error
             raise
         except tf.errors.ResourceExhaustedError as error:
             (rows, source), target = batch["source"].shape, batch["target"].shape[1]

@@ -42,7 +42,7 @@ from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.final_weights import choose_weights
 from t2t_lite.training.loop import Batch, Evaluations, Loop, Updates
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
-from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, recorded_accumulate
+from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, read_accumulate
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
 from t2t_lite.training.warm_start import warm_start
 
@@ -213,7 +213,7 @@ class Trainer:
     @functools.cached_property
     def accumulate(self) -> int:
         """The number of parts of each device's share of a batch: as asked for, as before, or as the memory allows."""
-        number = self._devices.accumulate or recorded_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
+        number = self._devices.accumulate or read_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
         if number is None:
             shapes = batch_shapes(self.spec.hparams.batch, self._plan)
             number = choose_accumulate(self.model, shapes, self.strategy.num_replicas_in_sync)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.distributed.xla import cache_folder, cached_programs, read_flags, set_up_xla
+from t2t_lite.distributed.xla import cache_folder, list_programs, read_flags, set_up_xla
 from tests import commands
 
 OURS = {"xla_gpu_enable_triton_gemm": "false", "xla_gpu_experimental_enable_fusion_autotuner": "false"}
@@ -37,7 +37,7 @@ def test_with_a_gpu_flags_and_cache_are_set_once(driver: Path) -> None:
     found = _set_up(driver)
     assert read_flags(found["XLA_FLAGS"]) == OURS
     assert cache_folder(found) == driver.parent / "cache" / "t2t-lite" / "xla"
-    assert cached_programs(found) == set()
+    assert list_programs(found) == set()
     again = dict(found)
     set_up_xla(again, driver)
     assert again == found
@@ -109,7 +109,7 @@ def test_programs_are_compiled_once_and_damaged_ones_are_removed(driver: Path) -
     assert ", from the cache" in again[1]
     assert first[1].splitlines()[-1] == again[1].splitlines()[-1]  # the loss
     assert again[2] == ""
-    programs = cached_programs(environment)
+    programs = list_programs(environment)
     assert programs is not None
     assert len(programs) == 1
     for path in programs:
@@ -117,5 +117,5 @@ def test_programs_are_compiled_once_and_damaged_ones_are_removed(driver: Path) -
     status, _, error = trained()
     assert status == 1
     assert "It has been emptied. Run the same command again." in error
-    assert cached_programs(environment) == set()
+    assert list_programs(environment) == set()
     assert trained()[0] == 0

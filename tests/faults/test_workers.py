@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.cli import datagen
-from t2t_lite.distributed.workers import lost
+from t2t_lite.distributed.workers import worker_error
 from tests.faults.material import LARGE, SMALL, write_corpus
 from tests.faults.workers import Job, metrics
 
@@ -114,4 +114,4 @@ def test_workers_with_different_numbers_of_devices_say_so(flags: list[str], tmp_
 def test_an_error_of_the_workers_own_device_is_not_that_of_another(
     kind: type[tf.errors.OpError], message: str, said: str
 ) -> None:
-    assert re.search(said, str(lost(kind(None, None, message))))
+    assert re.search(said, str(worker_error(kind(None, None, message))))

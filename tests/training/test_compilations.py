@@ -53,9 +53,7 @@ def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
     updates.finish()
     report.close()
     first, *others = capsys.readouterr().out.splitlines()
-    assert first.startswith(
-        "xla:      compiles a program for each of the 2 shapes of batches, before the first update or when its first "
-    )
+    assert first.startswith("xla:      compiles a program for each of the 2 shapes of batches; on a GPU ")
     assert [line.partition(" pieces")[0] for line in others if line.startswith("xla:")] == [
         "xla:      program 1 of 2, for batches of 6 x (3 + 4)",
         "xla:      program 2 of 2, for batches of 5 x (3 + 5)",

@@ -33,16 +33,6 @@ def _batch(rows: int = ROWS) -> dict[str, np.ndarray]:
     return batch
 
 
-def _packed() -> dict[str, np.ndarray]:
-    """Two sentences in each row."""
-    batch = _batch()
-    for side, length in LENGTHS.items():
-        places = np.arange(length, dtype=np.int32) + np.zeros((ROWS, 1), np.int32)
-        batch[f"{side}_segment"] = np.where(batch[side] == 0, 0, 1 + (places >= 3))
-        batch[f"{side}_position"] = np.where(places >= 3, places - 3, places)
-    return batch
-
-
 class Computed:
     """Loss and gradients of a model. Each graph is made once; rows and lengths are unknown to it, as in training."""
 
@@ -100,20 +90,9 @@ def test_so_they_do_in_other_models(make_model: Callable[..., Any], shards: int,
     _assert_same(computed(_batch(), shards), computed(_batch(), 1))
 
 
-@pytest.mark.nightly
-def test_so_do_shards_of_packed_rows(computed: Computed) -> None:
-    _assert_same(computed(_packed(), 2), computed(_packed(), 1))
-
-
 @pytest.mark.parametrize("rows", [0, 1])
 def test_shards_may_be_empty(computed: Computed, rows: int) -> None:
     _assert_same(computed(_batch(rows), 2), computed(_batch(rows), 1))
-
-
-@pytest.fixture(scope="module")
-def computed_again(make_model: Callable[..., Any]) -> Computed:
-    """Like `computed`; layers are computed again for the gradients, and the softmax has a matrix of its own."""
-    return Computed(make_model(V, remat=True, share_embeddings=False, **DROPPING))
 
 
 class _Scaled(Transformer):
@@ -154,9 +133,7 @@ def test_so_they_do_in_a_convolutional_model(name: str, request: pytest.FixtureR
 
 
 @pytest.mark.commit("computed")
-@pytest.mark.parametrize(
-    "name", ["computed", "computed_again", "computed_scaled", "computed_convolutions", "computed_bytenet"]
-)
+@pytest.mark.parametrize("name", ["computed", "computed_scaled", "computed_convolutions", "computed_bytenet"])
 def test_gradients_are_those_of_plain_differentiation(name: str, request: pytest.FixtureRequest) -> None:
     computed: Computed = request.getfixturevalue(name)
     batch, weights = _batch(), [weight.value for weight in computed.model.trainable_weights]

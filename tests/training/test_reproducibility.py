@@ -15,7 +15,7 @@ from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.distributed.workers import Workers
-from t2t_lite.training.reproducibility import computed_with, keep_last_bits, remarks
+from t2t_lite.training.reproducibility import describe_computation, keep_last_bits, remarks
 from t2t_lite.version import local_version
 from tests import commands
 
@@ -39,8 +39,8 @@ COMPUTED = {
 }
 AS_IF = (
     "The run computes as if there were {0}, as before, so that its weights stay the same to the last bit. This "
-    "process may use {1}: with TF_NUM_INTRAOP_THREADS={1} before the command it computes for as many, as a rule "
-    "faster, and with other last bits."
+    "process may use {1}: TF_NUM_INTRAOP_THREADS={1} before the command uses them, as a rule faster, with other last "
+    "bits."
 )
 MAY_DIFFER = "the last bits of the weights may differ from those of a run that was never stopped"
 
@@ -131,7 +131,7 @@ def test_flags_of_xla_are_recorded_with_xla_and_a_change_is_said(
     monkeypatch.setenv("XLA_FLAGS", "--one")
     strategy = make_strategy(Devices(1))
     with_xla, without = (
-        computed_with(strategy, Workers(strategy), accumulate=1, xla=xla, remat=False) for xla in (True, False)
+        describe_computation(strategy, Workers(strategy), accumulate=1, xla=xla, remat=False) for xla in (True, False)
     )
     assert with_xla["xla_flags"] == "--one"
     assert "xla_flags" not in without

@@ -6,7 +6,6 @@ How fast that is cannot be seen without a GPU; see benchmarks/host.py.
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,12 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.distributed import devices
-from t2t_lite.distributed.devices import Devices, make_strategy
 from t2t_lite.errors import UsageError
-from t2t_lite.groups import OptimizerGroup
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.optimizers.adam import Adam
 from t2t_lite.training.build import build_model, uses_xla
-from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.training.xla_worker import PARTS, SHAPES, STEPS
 
@@ -87,25 +82,6 @@ def test_no_program_makes_its_way_depend_on_what_it_computes(run: dict[str, Any]
         assert whiles == ("clip_and_apply" not in name)
         parts = PARTS // run["devices"]
         assert text.count(f'"known_trip_count":{{"n":"{parts}"}}') == whiles
-
-
-def test_the_host_hands_over_programs_and_takes_back_what_came_of_the_update_before(
-    make_model: Callable[..., Any],
-) -> None:
-    model = make_model()
-    adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-    parts = model, adam, make_strategy(Devices(1)), OptimizerGroup(clip_norm=1.0)
-    step = TrainStep(*parts, accumulate=4, seed=1, jit=True)
-    graph = step._step.get_concrete_function().graph.as_graph_def()
-    programs = [node.attr["f"].func.name for node in graph.node if node.op == "StatefulPartitionedCall"]
-    functions = {function.signature.name: function for function in graph.library.function}
-    assert [functions[name].attr["_XlaMustCompile"].b for name in programs] == [True]
-    others = Counter(node.op for node in graph.node if node.op != "StatefulPartitionedCall")
-    # Arguments, two numbers from the settings, and the parts of two sides; no arithmetic, no branches.
-    assert others.keys() == {"Placeholder", "Const", "StridedSlice", "Identity", "NoOp"}
-    assert others["StridedSlice"] == 4
-    to_host = [node.input[0] for node in graph.node if node.op == "Identity" and node.device == "/device:CPU:0"]
-    assert to_host == ["before"]
 
 
 def test_a_model_that_xla_cannot_compile_has_plain_graphs_on_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
