@@ -37,11 +37,9 @@ class Compilations:
         self._report, self._shapes = report, shapes
         self._seen: set[Shape] = set()
         if shapes:
-            cached = list_programs(os.environ)
             report.console.say(
                 f"xla:      compiles a program for each of the {shapes} shapes of batches; on a GPU one may take a "
                 "minute or more. --hparams=jit=off does without, and its updates are slower"
-                + ("" if cached is None else f". Compiled programs are kept on disk: {len(cached)} so far")
             )
 
     @contextlib.contextmanager
@@ -53,19 +51,17 @@ class Compilations:
         """
         shape, start = (rows, source_length, target_length), time.perf_counter()
         compiles = bool(self._shapes) and shape not in self._seen
-        before = list_programs(os.environ) if compiles else None
         try:
             yield compiles
         except (tf.errors.OpError, TrainingError) as error:
-            if compiles and before is not None:
-                _explain(error.__cause__ if isinstance(error, TrainingError) else error)
+            if compiles:
+                _explain(error)
             raise
         if compiles:
             self._seen.add(shape)
             seconds = time.perf_counter() - start
-            hit = before is not None and list_programs(os.environ) == before
             self._report.leave_out(seconds)
-            self._say(shape, seconds, ", from the cache" if hit else "")
+            self._say(shape, seconds)
 
     def compile_ahead(
         self,
@@ -91,42 +87,37 @@ class Compilations:
         missing = [shape for shape in dict.fromkeys(shapes) if shape not in self._seen]
         if len(missing) < 2:
             return
-        start, before = time.perf_counter(), list_programs(os.environ)
+        start = time.perf_counter()
 
-        def seconds_of(shape: Shape) -> float | None:
+        def measure(shape: Shape) -> float | None:
             start = time.perf_counter()
             try:
                 compile_shape(*shape)
             except (tf.errors.OpError, TrainingError) as error:
-                cause = error.__cause__ if isinstance(error, TrainingError) else error
-                if before is not None:
-                    _explain(cause)
-                if not isinstance(cause, tf.errors.ResourceExhaustedError):
+                if not isinstance(_explain(error), tf.errors.ResourceExhaustedError):
                     raise
                 return None
             return time.perf_counter() - start
 
         with ThreadPoolExecutor(threads) as pool:
-            running = {pool.submit(seconds_of, shape): shape for shape in missing}
+            running = {pool.submit(measure, shape): shape for shape in missing}
             try:
                 for done in as_completed(running):
                     if (seconds := done.result()) is not None:
                         self._seen.add(running[done])
-                        self._say(running[done], seconds, ", beside others")
+                        self._say(running[done], seconds)
                     check()
             finally:
                 pool.shutdown(cancel_futures=True)
         total = time.perf_counter() - start
         self._report.leave_out(total)
-        new = len((list_programs(os.environ) or set()) - (before or set()))
-        from_cache = "" if before is None else f", {max(len(missing) - new, 0)} of them from the cache"
-        self._report.console.say(f"xla:      {len(missing)} programs in {duration(total)}{from_cache}")
+        self._report.console.say(f"xla:      {len(missing)} programs in {duration(total)}")
 
-    def _say(self, shape: Shape, seconds: float, how: str) -> None:
+    def _say(self, shape: Shape, seconds: float) -> None:
         rows, source_length, target_length = shape
         self._report.console.say(
             f"xla:      program {len(self._seen)} of {self._shapes}, for batches of {rows:,} x "
-            f"({source_length} + {target_length}) pieces, took {duration(seconds)}{how}"
+            f"({source_length} + {target_length}) pieces, took {duration(seconds)}"
         )
 
 
@@ -135,15 +126,16 @@ def compile_threads(devices: int) -> int:
     return min(_MOST_THREADS, available_cpus() // _CPUS_OF_A_PROGRAM) if devices == 1 else 1
 
 
-def _explain(error: BaseException | None) -> None:
-    """Raises TrainingError if the cache is to blame: TensorFlow ends a call whose program it cannot read or write.
+def _explain(error: Exception) -> BaseException | None:
+    """Returns TensorFlow's error; raises TrainingError if it is about a program of the cache, which is emptied then.
 
-    The cache is emptied then: a file that was cut short by a crash of the machine would end every later start, too.
+    A file that was cut short by a crash of the machine would end every later start, too.
     """
-    message, folder = str(getattr(error, "message", "")), cache_folder(os.environ)
+    cause = error.__cause__ if isinstance(error, TrainingError) else error
+    message, folder = str(getattr(cause, "message", "")), cache_folder(os.environ)
     full = any(words in message for words in _NO_ROOM)
-    if not full and str(folder) not in message and not any(words in message for words in _DAMAGED):
-        return
+    if folder is None or not (full or str(folder) in message or any(words in message for words in _DAMAGED)):
+        return cause
     for path in list_programs(os.environ) or ():
         with contextlib.suppress(OSError):
             path.unlink()
@@ -151,4 +143,4 @@ def _explain(error: BaseException | None) -> None:
         f"The cache of XLA's programs in {folder} cannot be {'written' if full else 'used'}: "
         f"{message.partition(chr(10))[0]}. It has been emptied. {'Make room, then run' if full else 'Run'} the same "
         "command again."
-    ) from error
+    ) from cause
