@@ -14,6 +14,7 @@ from keras import ops
 
 from t2t_lite.layers.conv_attention import ConvAttention
 from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.layers.fork import fork
 from t2t_lite.layers.gated_convolution import GatedConvolution
 from t2t_lite.layers.weight_norm import WeightNormLinear
 from t2t_lite.models.convs2s_hparams import Convolution
@@ -174,10 +175,11 @@ class ConvDecoder(_Stack):
             inputs: makes a convolution's inputs. For one position of a search they are [B, K, k, C]; the axis of that
                 position is removed after the convolution.
         """
-        x, maps = self.input_projection(embedded), []
+        first, *others = fork(embedded, 1 + len(self.attention))
+        x, maps = self.input_projection(first), []
         for i, convolution, residual in self.blocks():
             h = convolution(inputs(i, convolution, x))
-            h, weights = self.attention[i](h if len(h.shape) == 3 else h[:, :, 0], embedded, **source)
+            h, weights = self.attention[i](h if len(h.shape) == 3 else h[:, :, 0], others[i], **source)
             x = (h + residual(x)) * HALF
             maps.append(weights)
         return self.output_projection(x), maps
