@@ -139,12 +139,10 @@ def test_any_symbols_give_the_tree_of_repair(make: Make) -> None:
     [
         ("(S NN VB )S", "a b", "(S (NN a) (VB b))"),
         ("(S (NP NN (VP VB )S", "a b", "(S (NP (NN a) (VP (VB b))))"),  # a bracket that closes three phrases
-        ("(S (NP (S NN )NP VB )S", "a b", "(S (NP (S (NN a))) (VB b))"),
         ("(NP NN )NP", "a b ?", "(NP (NN a) (XX b) (. ?))"),
         ("(NP NN )NP (VP", "a b", "(TOP (NP (NN a)) (VP (XX b)))"),
         ("(TOP NN )TOP NN", "a b", "(TOP (TOP (NN a)) (NN b))"),
         (")Q )S (VP )VP", "a ''", "(VP (XX a) ('' ''))"),
-        ("NN XX", ", ,", "(TOP (, ,) (, ,))"),
         ("(S NN , NN )S", "a b '", "(S (NN a) (XX b) (NN '))"),  # ' is punctuation or a word's end
     ],
 )
@@ -161,12 +159,7 @@ def test_what_trees_look_like(make: Make, symbols: str, text: str, tree: str) ->
 def test_a_blank_text_has_no_tree(make: Make, blank: str) -> None:
     ids = [ID["(S"], ID["NN"], ID[")S"]]
     assert make([ids, ids, [], []], [blank, "a", blank, "b"]) == ["", "(S (NN a))", "", "(TOP (XX b))"]
-
-
-@pytest.mark.parametrize("length", [0, 5])
-def test_an_empty_batch_has_no_trees(module: Module, length: int) -> None:
-    trees_B = module.trees(tf.zeros([0, length], tf.int32), tf.zeros([0], tf.string))
-    assert trees_B.shape == [0]
+    assert make([], []) == []
 
 
 @pytest.mark.parametrize(

@@ -33,14 +33,9 @@ def _sacrebleu(folder: Path, hypotheses: list[str], references: list[str], langu
     ("code", "language", "lines", "tokenizer"),
     [
         ("zh", "zh", CHINESE, "zh"),
-        ("zh-CN", "zh", CHINESE, "zh"),
-        ("zh_Hans", "zh", CHINESE, "zh"),
         ("zho_Hans", "zh", CHINESE, "zh"),
-        ("cmn", "zh", CHINESE, "zh"),
-        ("cn", "zh", CHINESE, "zh"),
         ("ja", "ja", JAPANESE, "ja-mecab"),
         ("jpn_Jpan", "ja", JAPANESE, "ja-mecab"),
-        ("jp", "ja", JAPANESE, "ja-mecab"),
     ],
 )
 def test_the_target_language_chooses_the_tokeniser(
@@ -62,9 +57,7 @@ def test_languages_with_blanks_keep_their_tokeniser(code: str) -> None:
     assert reference_warnings.tokenizer_note("bleu", code, None) == ""
 
 
-@pytest.mark.parametrize(
-    "code", ["yue", "yue_Hant", "lzh", "wuu", "nan", "th", "tha_Thai", "lo", "km", "my", "bo", "dz"]
-)
+@pytest.mark.parametrize("code", ["yue_Hant", "th", "tha_Thai", "km"])
 def test_languages_without_blanks_that_have_no_tokeniser_give_a_warning(code: str) -> None:
     for name in ("bleu", "bleu_lc"):
         note = reference_warnings.tokenizer_note(name, code, None)
@@ -96,7 +89,7 @@ def test_a_code_that_says_nothing_is_warned_about_by_the_text(lines: list[str], 
 
 
 @pytest.mark.commit
-@pytest.mark.parametrize(("code", "lines"), [("zh", CHINESE), ("zho_Hans", CHINESE), ("ja", JAPANESE)])
+@pytest.mark.parametrize(("code", "lines"), [("zh", CHINESE), ("ja", JAPANESE)])
 def test_ter_splits_chinese_and_japanese(code: str, lines: tuple[list[str], list[str]], tmp_path: Path) -> None:
     files = [write(tmp_path / name, text) for name, text in zip(("hyp", "ref"), lines, strict=True)]
     flags = [f"--hypotheses={files[0]}", f"--references={files[1]}", "--metric=ter", "--json"]

@@ -71,17 +71,6 @@ def test_evalbs_bug_set(shared_data: Callable[[str], Path]) -> None:
     assert evaluation.score().value == pytest.approx(60.17, abs=0.005)
 
 
-def test_evalbs_bug_set_without_quotation_marks_put_back(shared_data: Callable[[str], Path]) -> None:
-    """In bug.rsl-old every sentence is in error; that file was made with full stops counted."""
-    folder = shared_data("evalb") / "bug"
-    gold, test, lines = (list(read_lines(folder / f"bug.{name}")) for name in ("gld", "tst", "rsl-old"))
-    parameters = dataclasses.replace(COLLINS, delete_label=COLLINS.delete_label[:-1])
-    evaluation = bracketing.evaluate(gold, test, parameters)
-    assert evaluation.faults() == [line for line in lines if "unmatch" in line]
-    expected = [numbers(line) for line in lines if line and "unmatch" not in line]
-    assert [numbers(line) for line in evaluation.columns() if line] == expected
-
-
 def test_built_in_parameters_are_collinss(shared_data: Callable[[str], Path]) -> None:
     path = shared_data("evalb") / "COLLINS.prm"
     assert read_parameters(read_lines(path), path) == COLLINS
@@ -102,7 +91,6 @@ def test_built_in_parameters_are_collinss(shared_data: Callable[[str], Path]) ->
         ("(S (A x) (A y) (A z))", "(S (NP (A x) (A y)) (A z))", (1, 1, 2, 0, 3, 3)),
         ("(S (A x) (NP (A y) (A z)))", "(S (NP (A x) (A y)) (A z))", (1, 2, 2, 1, 3, 3)),
         ("(NP (NP (A x)))", "(NP (NP (NP (A x))))", (2, 2, 3, 0, 1, 1)),  # EVALB's README, section 7.5
-        ("(NP (NP (NP (A x))))", "(NP (A x))", (1, 3, 1, 0, 1, 1)),
         ("(NP (ADVP (A x)))", "(NP (PRT (A x)))", (2, 2, 2, 0, 1, 1)),
         ("(X (A a) (A b))", "(A a) (A b)", (0, 1, 0, 0, 2, 2)),
         ("(X\t(A a)\r (A b) )\n", " ( X(A  a )(A b))", (1, 1, 1, 0, 2, 2)),
@@ -161,11 +149,8 @@ def test_evalbs_sample_set_in_unlabelled_brackets(shared_data: Callable[[str], P
         ("", GOLD, Status.ERROR, "Length unmatch (0|5)"),
         (GOLD, GOLD.replace("(. .)", "(NN .)"), Status.ERROR, "Length unmatch (5|6)"),
         (GOLD, GOLD[:-1], Status.ERROR, "Bracketing is unbalanced (too many open bracket), test tree"),
-        (GOLD, f"{GOLD}(S", Status.ERROR, "Bracketing is unbalanced (too many open bracket), test tree"),
         (f"{GOLD})", GOLD, Status.ERROR, "Bracketing unbalance (too many close bracket), gold tree"),
         (GOLD, f"{GOLD} x", Status.ERROR, "Reading sentence: 'x' stands in no bracket of its own, test tree"),
-        (GOLD, f"x {GOLD}", Status.ERROR, "Reading sentence: 'x' stands in no bracket of its own, test tree"),
-        (GOLD, "(NP (NN a b))", Status.ERROR, "More than two elements in a bracket, test tree"),
         (GOLD, "( a)", Status.ERROR, "A word without a tag, test tree"),
         (GOLD, "(NP a (NN b))", Status.ERROR, "More than two elements in a bracket, test tree"),
     ],
@@ -352,7 +337,6 @@ def test_brackets_in_brackets_in_brackets_take_no_longer_than_others() -> None:
         ("DELETE_LABEL", "line 2: DELETE_LABEL takes one value, not 0"),
         ("EQ_LABEL A", "line 2: EQ_LABEL takes two values, not 1"),
         ("CUTOFF_LEN forty", "line 2: CUTOFF_LEN takes a whole number of up to 9 digits, not 'forty'"),
-        ("MAX_ERROR -1", "line 2: MAX_ERROR takes a whole number of up to 9 digits, not '-1'"),
     ],
 )
 def test_faults_of_parameter_files(line: str, match: str) -> None:

@@ -1,30 +1,18 @@
-"""BLEU as the paper's authors computed it, against Moses' own output, the published counts and an independent count."""
+"""BLEU as the paper's authors computed it, against Moses' own output and the published counts."""
 
 import functools
 import gzip
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import UsageError
 from t2t_lite.metrics import names
 from t2t_lite.metrics.paper_bleu import LANGUAGES, PaperBleu
 
 PAIRS = {"de": "newstest2014.deen.de", "fr": "newstest2014.fren.fr"}
-# What Moses writes for these characters. The ampersand is last because it must be replaced last on reading back.
-ESCAPES = {
-    "|": "&#124;",
-    "<": "&lt;",
-    ">": "&gt;",
-    "'": "&apos;",
-    '"': "&quot;",
-    "[": "&#91;",
-    "]": "&#93;",
-    "&": "&amp;",
-}
 
 Data = Callable[[str], Path]
 
@@ -56,23 +44,6 @@ def damaged(lines: Sequence[str]) -> list[str]:
             words.insert(-1 if number % 7 == 0 and words else len(words), word)
         found.append(" ".join(words))
     return found
-
-
-def count_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, int, int]:
-    """(BLEU, length of the hypotheses, of the references), from the definition of Papineni et al. (ACL 2002)."""
-    right, total = [0] * 4, [0] * 4
-    pairs = [(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True)]
-    for hypothesis, reference in pairs:
-        for n in range(1, 5):
-            ours, theirs = (
-                Counter(tuple(t[i : i + n]) for i in range(len(t) - n + 1)) for t in (hypothesis, reference)
-            )
-            right[n - 1] += (ours & theirs).total()
-            total[n - 1] += ours.total()
-    length, reference_length = (sum(len(pair[side]) for pair in pairs) for side in (0, 1))
-    penalty = min(1.0, math.exp(1 - reference_length / length))
-    mean = math.exp(sum(math.log(a / b) for a, b in zip(right, total, strict=True)) / 4)
-    return 100 * penalty * mean, length, reference_length
 
 
 def split_compounds(line: str) -> str:
@@ -129,26 +100,6 @@ def test_the_score_is_what_multi_bleu_prints(shared_data: Data, language: str, v
     score = names.metric("bleu_paper", language).score(damaged(lines), lines)
     assert round(score.value, 2) == value
     assert score.detail == detail
-
-
-@pytest.mark.commit
-def test_the_score_is_that_of_an_independent_count_on_moses_own_tokens(shared_data: Data) -> None:
-    tokens = moses(shared_data, "de")
-    references = [split_compounds(line.translate({ord(c): "&quot;" for c in "„“”"})) for line in tokens]
-    wrong = damaged(tokens)
-    hypotheses = [split_compounds(line.translate({ord(c): "&quot;" for c in "“”"})) for line in wrong]
-    value, length, reference_length = count_bleu(hypotheses, references)
-    readable = []
-    for line in wrong:
-        for character, escape in ESCAPES.items():
-            line = line.replace(escape, character)
-        readable.append(line)
-    score = names.metric("bleu_paper", "de").score(readable, raw(shared_data, "de"))
-    assert 30 < value < 60
-    assert reference_length == 64496
-    # "Assn." loses the lower-case word after it, so its full stop becomes a token when it is tokenised again.
-    assert f"hyp_len = {length + 1} " in score.detail
-    assert score.value == pytest.approx(value, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +163,7 @@ def test_name_and_signature_are_not_sacrebleus(language: str, compounds: str) ->
 
 @pytest.mark.parametrize(
     ("code", "language"),
-    [("de-AT", "de"), ("DE", "de"), ("deu", "de"), ("ger_Latn", "de"), ("eng", "en"), ("fr_CA", "fr"), ("fre", "fr")],
+    [("de-AT", "de"), ("ger_Latn", "de"), ("eng", "en"), ("fr_CA", "fr")],
 )
 def test_a_code_with_a_region_or_of_three_letters_is_that_of_its_language(code: str, language: str) -> None:
     """The signature is that of the language, as the score is."""
@@ -229,8 +180,3 @@ def test_a_code_with_a_region_or_of_three_letters_is_that_of_its_language(code: 
 def test_the_last_full_stop_is_that_of_moses_before_2018_11_07(language: str, line: str) -> None:
     assert PaperBleu(language).hypothesis(line).split()[-1] == line.split()[-1]
     assert PaperBleu(language).hypothesis("Ende.").split() == ["Ende", "."]
-
-
-def test_unequal_counts() -> None:
-    with pytest.raises(DataError, match="There are 1 hypotheses but 2 references"):
-        PaperBleu("de").score(["a"], ["a", "b"])

@@ -60,25 +60,6 @@ def test_a_clear_difference_is_significant_and_noise_is_not(name: str) -> None:
     assert (back.difference, back.p_value) == (-clear.difference, clear.p_value)
 
 
-def test_the_probability_is_that_of_a_bootstrap_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference draws whole corpora with replacement, with the same seed, and scores their text."""
-    monkeypatch.setattr(significance, "RESAMPLES", 200)
-    metric = bleu.bleu(tokenize="none")
-    found = compared(paired_bootstrap, metric, BETTER, PEER)
-    draws = np.random.default_rng(12345).choice(len(REFERENCES), size=(200, len(REFERENCES)), replace=True)
-    differences, values = [], []
-    for ids in draws:
-        ours, theirs = (
-            metric.score([lines[i] for i in ids], [REFERENCES[i] for i in ids]).value for lines in (BETTER, PEER)
-        )
-        differences.append(abs(ours - theirs))
-        values.append(ours)
-    as_large = np.sum(differences - np.mean(differences) > abs(found.difference))
-    assert found.p_value == pytest.approx((as_large + 1) / 201, abs=1.5 / 201)  # sacreBLEU adds up in float32
-    half = (np.sort(values)[194] - np.sort(values)[5]) / 2
-    assert found.interval == pytest.approx((np.mean(values) - half, np.mean(values) + half), abs=0.01)
-
-
 def test_the_numbers_are_those_of_sacrebleus_command(tmp_path: Path) -> None:
     for name, lines in (("ref", REFERENCES), ("old", PEER), ("new", BETTER)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -98,13 +79,11 @@ def test_the_same_output_twice_is_no_difference() -> None:
     assert (found.difference, found.p_value) == (0, 1)
 
 
-@pytest.mark.commit
-@pytest.mark.parametrize("name", ["bleu", "chrf"])
-@pytest.mark.parametrize("number", [0, 1, 4, 6])
-def test_randomisation_counts_trials_that_differ_as_much(name: str, number: int) -> None:
+@pytest.mark.parametrize("number", [0, 1, 4])
+def test_randomisation_counts_trials_that_differ_as_much(number: int) -> None:
     """Where all lines that differ favour one side, only swapping all or none of them differs as much."""
     worse = [f"x {line.partition(' ')[2]}" for line in REFERENCES[:number]] + REFERENCES[number:]
-    found = compared(paired_randomisation, names.metric(name), REFERENCES, worse)
+    found = compared(paired_randomisation, bleu.bleu(), REFERENCES, worse)
     assert found.p_value == pytest.approx(min(2 / 2**number, 1), abs=0.02)
     assert (found.p_value == 1) is (number < 2)
 
@@ -165,22 +144,14 @@ def test_the_seed_is_sacrebleus_and_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert other.seed == 7
     assert other.interval != usual.interval
     assert other.score == usual.score
+    monkeypatch.setenv("SACREBLEU_SEED", "None")  # as sacreBLEU, in capitals or not
+    unseeded = [compare() for _ in range(3)]
+    assert len({each.interval for each in unseeded}) > 1
+    assert unseeded[0].format_baseline().endswith(", seed none)")
     for seed in ("0", "-1", "x", ""):
         monkeypatch.setenv("SACREBLEU_SEED", seed)
         with pytest.raises(UsageError, match=f"SACREBLEU_SEED={seed} is neither a whole number of at least 1 nor none"):
             compare()
-
-
-@pytest.mark.commit
-@pytest.mark.parametrize("test", [paired_bootstrap, paired_randomisation])
-def test_without_a_seed_draws_differ_each_time(
-    test: Callable[..., Comparison], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SACREBLEU_SEED", "None")  # as sacreBLEU, in capitals or not
-    found = [compared(test, bleu.bleu(), damaged(0.18, 6), WORSE) for _ in range(4)]
-    assert len({(each.p_value, each.interval) for each in found}) > 1
-    assert (found[0].seed, found[0].as_dict()["paired"]["seed"]) == (None, None)
-    assert found[0].format_baseline().endswith(", seed none)")
 
 
 class Own(CorpusMetric):

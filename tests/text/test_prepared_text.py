@@ -15,12 +15,9 @@ PLAIN = [
     ("lines", "verb", "undo"),
     [
         (["ein Leh@@ rer fin@@ det das Haus ."], "25% of the words of the references end in @@", "s/(@@ )|(@@ ?$)//g"),
-        (["das ist ein Wort@@"], "25% of the words of the references end in @@", "s/(@@ )|(@@ ?$)//g"),
         (["\u2581der \u2581Hund s ieht"], "50% of the words of the references hold \u2581", "s/\u2581/ /g"),
-        (["\u2581我 喜欢 你 。"], "25% of the words of the references hold \u2581", "s/ //g"),
         (["he doesn &apos;t know"], "25% of the words of the references are escaped by Moses", "detokenize"),
         (["l&apos; homme est venu"], "25% of the words of the references are escaped by Moses", "detokenize"),
-        (["a well @-@ known man"], "20% of the words of the references are escaped by Moses", "detokenize"),
         (["he said &quot; no &quot; ."], "33% of the words of the references are escaped by Moses", "detokenize"),
     ],
 )

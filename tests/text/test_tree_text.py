@@ -4,7 +4,6 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.text.trees.codec import TreeText
-from t2t_lite.text.trees.linearize import sentence
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
@@ -71,11 +70,6 @@ def test_a_target_with_symbols_that_the_model_does_not_have(symbols: Vocabulary,
     assert text.unknown(text.target(target, symbols))[0] == unknown
     with pytest.raises(DataError, match="is not closed"):
         TreeText(symbols).target("(S (NN cat)", symbols)
-
-
-def test_a_sentence_is_the_same_when_it_is_read_again() -> None:
-    assert sentence(" a ( b\t)\n") == "a -LRB- b -RRB-"
-    assert sentence(sentence("(x) y")) == sentence("(x) y")
 
 
 def test_a_vocabulary_of_words(symbols: Vocabulary, caplog: pytest.LogCaptureFixture) -> None:
