@@ -50,10 +50,10 @@ def _run(args: argparse.Namespace) -> int:
     problem = request.make_problem()
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
     check_folder("data_dir", args.data_dir)
-    from t2t_lite.data import given_vocabulary  # loads NumPy and SentencePiece, which --help does not need
+    from t2t_lite.data import vocabulary_files  # loads NumPy and SentencePiece, which --help does not need
     from t2t_lite.data.prepare import prepare
 
-    vocabularies = None if args.vocabulary is None else given_vocabulary.load(args.vocabulary)
+    vocabularies = None if args.vocabulary is None else vocabulary_files.load_given(args.vocabulary)
     with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(
             problem,

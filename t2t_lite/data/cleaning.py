@@ -1,4 +1,4 @@
-"""Cleaning of training pairs, without holding the corpus in memory.
+"""Cleaning of training pairs; of each pair, only eight bytes are held in memory.
 
 Reasons to leave out a pair, in this order; a pair is counted under the first of those asked for that applies:
 
@@ -16,11 +16,9 @@ En-Fr, the chance that any pair is wrongly taken for a duplicate is 1 in 28,000.
 
 from __future__ import annotations
 
-import array
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO
 
 import numpy as np
 
@@ -32,9 +30,6 @@ from t2t_lite.text.markup import is_element
 Pair = tuple[str, str]
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_DUPLICATE = CLEANING_REASONS.index("duplicate")
-_BLOCK = 1 << 16  # verdicts read or written at once
-_PARTITION = 1 << 21  # pairs whose hashes are compared at once, in some 100 MB
 
 
 def find_fault(
@@ -61,14 +56,9 @@ def find_fault(
 
 
 class Cleaner:
-    """Cleaner: judges all pairs once, then filters the same pairs each time they are read.
-
-    The file holds a verdict of 8 bytes for each pair: the reason, or else the pair's hash. Duplicates are then found
-    among the hashes, one partition at a time.
+    """Cleaner: judges all pairs once, then filters the same pairs each time they are read; holds a byte for each.
 
     Args:
-        pairs: the pairs to clean.
-        file: an empty file for the verdicts, open for writing and reading as long as the Cleaner is used.
         max_words, max_ratio, languages, reasons: as of `find_fault`.
 
     Attributes:
@@ -79,79 +69,45 @@ class Cleaner:
     def __init__(
         self,
         pairs: Iterable[Pair],
-        file: IO[bytes],
         max_words: int,
         max_ratio: float,
         languages: tuple[str, str] = ("source", "target"),
         reasons: Sequence[str] = CLEANING_REASONS,
     ) -> None:
-        self._file, self._max_words, self._max_ratio, self._languages = file, max_words, max_ratio, languages
-        self._reasons = reasons
-        self.pairs = self._judge(pairs)
-        partitions = -(-self.pairs // _PARTITION) if "duplicate" in reasons else 0
-        for partition in range(partitions):
-            self._mark_doubles(partition, partitions)
-        self.counts = {reason: 0 for reason in CLEANING_REASONS if reason in reasons}
-        for _, block in self._blocks():
-            for reason in self.counts:
-                self.counts[reason] += int(np.count_nonzero(block == CLEANING_REASONS.index(reason)))
+        self._limits = max_words, max_ratio, languages, reasons
+        verdicts = np.fromiter(map(self._judge, pairs), np.uint64)
+        self._kept = verdicts >= len(CLEANING_REASONS)
+        numbers = {name: int(np.count_nonzero(verdicts == n)) for n, name in enumerate(CLEANING_REASONS)}
+        if "duplicate" in reasons:
+            numbers["duplicate"] = self._drop_duplicates(verdicts)
+        self.pairs = len(verdicts)
+        self.counts = {name: number for name, number in numbers.items() if name in reasons}
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yields the pairs that are kept; DataError if `pairs` are more or fewer than the pairs that were judged."""
-        stream = iter(pairs)
-        for _, block in self._blocks():
-            for keep in (block >= len(CLEANING_REASONS)).tolist():
-                pair = next(stream, None)
-                if pair is None:
-                    raise self._other_pairs()
-                if keep:
-                    yield pair
-        if next(stream, None) is not None:
-            raise self._other_pairs()
+        number = 0
+        for number, pair in enumerate(pairs, start=1):
+            if number <= self.pairs and self._kept[number - 1]:
+                yield pair
+        if number != self.pairs:
+            raise DataError(
+                f"Cleaning: samples('train') gave {self.pairs:,} pairs with text at first, and another number when it "
+                "was read again. It must give the same pairs at each call."
+            )
 
-    def _judge(self, pairs: Iterable[Pair]) -> int:
-        """Writes the verdicts; returns how many there are."""
-        block = array.array("Q")
-        for pair in pairs:
-            block.append(self._verdict(pair))
-            if len(block) == _BLOCK:
-                self._file.write(block.tobytes())
-                del block[:]
-        self._file.write(block.tobytes())
-        return self._file.tell() // 8
-
-    def _verdict(self, pair: Pair) -> int:
-        found = find_fault(pair, self._max_words, self._max_ratio, self._languages, self._reasons)
+    def _judge(self, pair: Pair) -> int:
+        """Returns the number of the reason to leave a pair out, or else the pair's hash."""
+        found = find_fault(pair, *self._limits)
         if found is not None:
             return CLEANING_REASONS.index(found)
         # With the length of the source, different pairs never give the same joined text.
         digest = hashlib.blake2b(f"{len(pair[0])}\n{pair[0]}{pair[1]}".encode(), digest_size=8).digest()
         return max(int.from_bytes(digest, "little"), len(CLEANING_REASONS))
 
-    def _blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields (number of its first pair, uint64 verdicts) of each block of the file."""
-        for first in range(0, self.pairs, _BLOCK):
-            self._file.seek(8 * first)
-            yield first, np.frombuffer(self._file.read(8 * _BLOCK), np.uint64)
-
-    def _mark_doubles(self, partition: int, partitions: int) -> None:
-        """Writes "duplicate" over each hash of this partition that an earlier pair also has."""
-        numbers, hashes = [], []
-        for first, block in self._blocks():
-            mine = np.flatnonzero((block % partitions == partition) & (block >= len(CLEANING_REASONS)))
-            numbers.append(first + mine)
-            hashes.append(block[mine])
-        all_numbers, all_hashes = np.concatenate(numbers), np.concatenate(hashes)
-        # The sort is stable, so that equal hashes stay in the order of their pairs.
-        order = np.argsort(all_hashes, kind="stable")
-        double = order[1:][all_hashes[order[1:]] == all_hashes[order[:-1]]]
-        verdict = np.uint64(_DUPLICATE).tobytes()
-        for number in np.sort(all_numbers[double]).tolist():
-            self._file.seek(8 * number)
-            self._file.write(verdict)
-
-    def _other_pairs(self) -> DataError:
-        return DataError(
-            f"Cleaning: samples('train') gave {self.pairs:,} pairs with text at first, and another number when it was "
-            "read again. It must give the same pairs at each call."
-        )
+    def _drop_duplicates(self, verdicts: np.ndarray) -> int:
+        """Keeps the first pair of each hash; returns how many others there are."""
+        kept = np.flatnonzero(self._kept)
+        _, first = np.unique(verdicts[kept], return_index=True)
+        self._kept[:] = False
+        self._kept[kept[first]] = True
+        return len(kept) - len(first)

@@ -7,12 +7,14 @@ import concurrent.futures
 import dataclasses
 import itertools
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from t2t_lite.data.child import follow_parent
 from t2t_lite.data.vocabulary_files import kind
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
@@ -129,3 +131,17 @@ def _start_worker(*files: tuple[str, bytes]) -> None:
 
 def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, Side]:
     return _encode(chunk, _worker_vocabularies)
+
+
+def follow_parent() -> None:
+    """Ignores Ctrl-C, which the parent process handles, and ends the process when the parent ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    # A killed parent sends no message: its children would wait for work for ever.
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

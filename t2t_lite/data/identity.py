@@ -23,12 +23,10 @@ from typing import Any
 
 from t2t_lite.data.samples import OnPairs, hash_text, read_pairs, report
 from t2t_lite.data.store import ORIGIN, Store
+from t2t_lite.data.vocabulary_files import Vocabularies
 from t2t_lite.errors import DamagedError, DataError
 from t2t_lite.files import json_text, read_json, replace_file, sha256_of
 from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
-from t2t_lite.text.any_vocabulary import AnyVocabulary
-
-Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
 
 FORMAT = 1  # of origin.json
 _PREPARATION = 1  # to be raised when the same settings and text give other prepared data
@@ -66,8 +64,8 @@ class Origin:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of code and files; of paths only where the files are not known."""
-        files = self.files and {split: [file.sha256 for file in named] for split, named in self.files.items()}
-        return hashlib.sha256(json.dumps([self.code, files or self.paths], sort_keys=True).encode()).hexdigest()
+        sums = {split: [file.sha256 for file in files] for split, files in (self.files or {}).items()}
+        return hashlib.sha256(json.dumps([self.code, sums or self.paths], sort_keys=True).encode()).hexdigest()
 
     def to_json(self) -> str:
         """The text of origin.json."""

@@ -7,21 +7,19 @@ import itertools
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.data import given_vocabulary, identity, text_counts
+from t2t_lite.data import identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
-from t2t_lite.data.identity import Vocabularies
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs, report
 from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
-from t2t_lite.data.vocabulary_files import by_file
+from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
@@ -80,7 +78,7 @@ def prepare(
             raise DataError(f"The problem {problem.name!r} has no split {needed!r}, only {', '.join(splits)}.")
     if vocabularies is not None:
         problem.codec.check_vocabularies(problem.name, *vocabularies)
-        given_vocabulary.check_line_breaks(problem, vocabularies)
+        _check_line_breaks(problem, vocabularies)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -92,9 +90,8 @@ def prepare(
             return store
         if _is_there(folder):
             open_store(folder)  # raises DataError if it is damaged
-        # The temporary file has no name; it is gone when it is closed or the process is killed.
-        with StoreWriter(folder) as writer, tempfile.TemporaryFile(dir=folder.parent) as verdicts:
-            _write(problem, splits, vocabularies, writer, verdicts, num_workers or min(available_cpus(), 16), progress)
+        with StoreWriter(folder) as writer:
+            _write(problem, splits, vocabularies, writer, num_workers or min(available_cpus(), 16), progress)
     return open_store(folder)
 
 
@@ -106,6 +103,15 @@ def _check_arguments(problem: Problem, num_workers: int | None) -> None:
     check_codec(problem)
     if num_workers is not None and num_workers < 1:
         raise UsageError(f"--num_workers={num_workers} must be at least 1.")
+
+
+def _check_line_breaks(problem: Problem, vocabularies: Vocabularies) -> None:
+    for side, vocabulary in zip(SIDES, vocabularies, strict=True):
+        if problem.keeps_line_breaks and not vocabulary.keeps_line_breaks:
+            raise UsageError(
+                f"--line_breaks={problem.line_breaks}: the given vocabulary of the {side} has no piece for a line "
+                "break. Give that of a run that was trained with it, or leave --vocabulary out."
+            )
 
 
 def _is_there(folder: Path) -> bool:
@@ -151,7 +157,6 @@ def _write(
     splits: tuple[str, ...],
     given: Vocabularies | None,
     writer: StoreWriter,
-    verdicts: IO[bytes],
     num_workers: int,
     progress: OnPairs,
 ) -> None:
@@ -163,15 +168,15 @@ def _write(
     for split, pairs in small.items():
         _write_text(split, pairs, writer, as_json=problem.keeps_line_breaks)
     overlap = Overlap(small)
-    train = TrainingText(problem, verdicts, progress, overlap if problem.drop_overlap else None)
+    train = TrainingText(problem, progress, overlap if problem.drop_overlap else None)
     vocabularies = _train_vocabularies(problem, train, progress) if given is None else given
     files = by_file(*vocabularies, names=("vocabulary", *SIDES))
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
-    learner, normalised = problem.codec.learner(), given_vocabulary.NormalisedText(given)
+    learner = problem.codec.learner()
     for split in splits:
-        text = small[split] if split in small else normalised.watch(learner.watch(overlap.watch(train.read())))
+        text = small[split] if split in small else learner.watch(overlap.watch(train.read()))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
@@ -193,7 +198,6 @@ def _write(
         _log.info("--drop_overlap leaves out %s training pairs that are also in dev or test.", f"{number:,}")
     if given is not None:
         problem.codec.check_unknown(problem.name, facts["train"]["target"]["unknown"])
-        normalised.say()
     for name, learned in learner.files(small).items():
         writer.file(name).write(learned.encode())
     writer.finish(

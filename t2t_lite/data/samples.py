@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from typing import Any
 
 from t2t_lite.data.cleaning import Cleaner
 from t2t_lite.data.encode import Pair
@@ -86,16 +86,14 @@ class TrainingText:
         counts: what is unusual in all pairs, used or not, once they have been read.
     """
 
-    def __init__(
-        self, problem: Problem, verdicts: IO[bytes], progress: OnPairs, overlap: Overlap | None = None
-    ) -> None:
+    def __init__(self, problem: Problem, progress: OnPairs, overlap: Overlap | None = None) -> None:
         self._problem, self._overlap = problem, overlap
         self._cleaner: Cleaner | None = None
         if reasons := problem.cleaning:
             pairs = report(self._with_text(), progress, "cleaning")
             languages = (problem.source_language, problem.target_language)
             limits = (problem.clean_max_words, problem.clean_max_ratio)
-            self._cleaner = Cleaner(pairs, verdicts, *limits, languages, reasons)
+            self._cleaner = Cleaner(pairs, *limits, languages, reasons)
             self._log_cleaning(self._cleaner)
 
     def read(self) -> Iterator[Pair]:

@@ -63,7 +63,7 @@ def read_tfds(name: str, split: str, source: str, target: str) -> Iterator[tuple
 
 def _send_tfds(sender: Connection, name: str, split: str, languages: tuple[str, str]) -> None:
     """Runs in the child process: sends lists of pairs, then an empty list; or a message if anything goes wrong."""
-    from t2t_lite.data.child import follow_parent
+    from t2t_lite.data.encode import follow_parent
 
     follow_parent()
     try:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.registry import VOCABULARIES
+from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
 
 # How a folder names a model's vocabularies: one for both sides, or one for each.
 _SHARED, _SIDES = "vocabulary", ("vocabulary.source", "vocabulary.target")
+
+Vocabularies = tuple[AnyVocabulary, AnyVocabulary]  # source, target; one object where both sides share it
+
+_log = logging.getLogger("t2t_lite")
 
 
 def suffixes() -> list[str]:
@@ -57,7 +63,7 @@ def is_there(folder: str | os.PathLike[str]) -> bool:
     return any(Path(folder, name).is_file() for name in file_names())
 
 
-def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabulary]:
+def load_pair(folder: str | os.PathLike[str]) -> Vocabularies:
     """Reads the files that `by_file` names; returns (source, target), one object if they are shared.
 
     Raises:
@@ -69,6 +75,42 @@ def load_pair(folder: str | os.PathLike[str]) -> tuple[AnyVocabulary, AnyVocabul
         return vocabulary, vocabulary
     source, target = (load(_only(folder, side) or Path(folder, f"{side}{Vocabulary.suffix}")) for side in _SIDES)
     return source, target
+
+
+def load_given(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
+    """Reads what --vocabulary names: the vocabularies of a run, or a single file, which both sides then share.
+
+    Args:
+        say: whether to log what a SentencePiece model of the user's own changes: ids of pieces, and text.
+
+    Raises:
+        UsageError: there is neither a run nor a file.
+        DataError: damaged files.
+    """
+    if os.path.isfile(path):
+        if kind(Path(path).suffix) is not Vocabulary:
+            other = load(path)
+            return other, other
+        given = sentencepiece_model.load(path, say=say)
+        if say and (rule := sentencepiece_model.normalisation(given)):
+            _log.warning(
+                "%s changes text by the rule %s before it cuts it. A model learns to write the changed text, but "
+                "references stay as they are, so scores may be lower. Train it with "
+                "--normalization_rule_name=identity, or normalise all text likewise.",
+                path,
+                rule,
+            )
+        return given, given
+    if not os.path.isdir(path):
+        raise UsageError(f"--vocabulary={path}: there is no such run and no such file.")
+    if not is_there(path):
+        shared, source, target, *_ = file_names()
+        raise UsageError(
+            f"--vocabulary={path} is a folder without {shared} or {source} and {target}. Give the folder of a "
+            "run (the --output_dir of t2t-lite-trainer), a SentencePiece model, FILE.model, or a subword vocabulary of "
+            "tensor2tensor, FILE.subwords."
+        )
+    return load_pair(path)
 
 
 def _only(folder: str | os.PathLike[str], name: str) -> Path | None:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data import given_vocabulary, vocabulary_files
-from t2t_lite.data.identity import Vocabularies
+from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
-from t2t_lite.data.vocabulary_files import by_file, file_names, load_pair
+from t2t_lite.data.vocabulary_files import Vocabularies, by_file, file_names, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file, sha256_of
 from t2t_lite.runs.resume import check_data
@@ -28,7 +27,7 @@ def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary |
     if trained is not None and trained.path == os.path.abspath(path) and not os.path.lexists(path):
         _log.info("%s is gone; the run resumes with its own copy of the vocabulary.", path)
         return trained
-    source, target = given_vocabulary.load(path)
+    source, target = vocabulary_files.load_given(path)
     return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
 
 
@@ -85,7 +84,7 @@ def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabul
     for place in (output_dir, given.path):
         if not vocabulary_files.is_there(place) and not Path(place).is_file():
             continue
-        source, target = given_vocabulary.load(place, say=False)
+        source, target = vocabulary_files.load_given(place, say=False)
         if (source.checksum, target.checksum) == (given.source, given.target):
             return source, target
     raise DataError(

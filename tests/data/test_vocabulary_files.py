@@ -27,8 +27,7 @@ def kinds() -> dict[str, AnyVocabulary]:
 
 
 def test_each_kind_is_written_and_read_again(kinds: dict[str, AnyVocabulary], tmp_path: Path) -> None:
-    assert sorted(kinds) == sorted(vocabulary_files.suffixes())
-    assert list(kinds) == [".model", ".subwords", ".tokens", ".bytes", ".opennmt"]
+    assert {*kinds, ".marian"} == {*vocabulary_files.suffixes()}  # Marian's has tests of its own
     for suffix, vocabulary in kinds.items():
         shared, apart = tmp_path / f"shared{suffix}", tmp_path / f"apart{suffix}"
         for folder, pair in ((shared, (vocabulary, vocabulary)), (apart, (kinds[".subwords"], vocabulary))):
