@@ -1,7 +1,4 @@
-"""The optimizer and the schedule that a recipe names, made with the fields that their constructors name.
-
-The only reader of those fields of HParams.
-"""
+"""The optimizer and the schedule that a recipe names, made with the fields that their constructors name."""
 
 from __future__ import annotations
 
@@ -97,14 +94,12 @@ def _check_read(hparams: HParams, *kinds: Kind) -> None:
     sentences = []
     for kind in kinds:
         read = _read(kind, hparams)
-        unread = [field for field in _changed(hparams, kind) if field.name not in read]
-        if unread:
+        if unread := [field for field in _changed(hparams, kind) if field.name not in read]:
             changed = ", ".join(f"{field.name}={value_text(getattr(hparams, field.name))}" for field in unread)
             defaults = ", ".join(f"{field.name}={value_text(field.default)}" for field in unread)
-            leave = "leave it at its default" if len(unread) == 1 else "leave them at their defaults"
             sentences.append(
-                f"{kind}={getattr(hparams, kind)} does not read {changed} (it reads "
-                f"{', '.join(read) or 'no field of its own'}); {leave}, {defaults}."
+                f"{kind}={getattr(hparams, kind)} does not read {changed} (it reads {', '.join(read) or 'no field'}). "
+                f"Take the default, {defaults}."
             )
     if sentences:
         raise UsageError(f"hparams: {' '.join(sentences)}")

@@ -61,11 +61,9 @@ class Schedule(abc.ABC):
 def need(schedule: str, **fields: float) -> None:
     """Raises UsageError, naming those of `fields` that are 0, which means that they were not given."""
     if missing := [name for name, value in fields.items() if not value]:
-        has = "which has" if len(missing) == 1 else "which have"
-        raise UsageError(
-            f"hparams: schedule={schedule} needs {' and '.join(missing)}, {has} no default; add "
-            f"{','.join(f'{name}=VALUE' for name in missing)}."
-        )
+        values = ",".join(f"{name}=VALUE" for name in missing)
+        names = " and ".join(missing)
+        raise UsageError(f"hparams: schedule={schedule} needs {names}, without a default; add {values}.")
 
 
 def check_floor(learning_rate: float, min_learning_rate: float) -> None:

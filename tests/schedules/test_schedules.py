@@ -144,7 +144,7 @@ def test_phases_that_contradict_each_other_are_refused(make: Callable[[], Schedu
     ],
 )
 def test_what_has_no_default_must_be_given(make: Callable[[], Schedule], name: str) -> None:
-    with pytest.raises(UsageError, match=rf"^hparams: schedule=\w+ needs {name}, which has no default; add {name}=VA"):
+    with pytest.raises(UsageError, match=rf"^hparams: schedule=\w+ needs {name}, without a default; add {name}=VALUE"):
         make()
 
 

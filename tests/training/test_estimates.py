@@ -1,4 +1,4 @@
-"""The hours that --describe expects, what they are based on, and the available memory."""
+"""What is said before the first update: hours, memory, and a learning rate that still rises at the end."""
 
 import json
 import os
@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.cli import trainer
+from t2t_lite.config import override
+from t2t_lite.optimizers.choices import make_schedule
+from t2t_lite.registry import hparams
 from t2t_lite.training import estimates
+from t2t_lite.training.describe import schedule_warning
 
 
 def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None:
@@ -94,3 +98,21 @@ def test_a_model_far_too_large_for_the_machine_is_refused_before_it_is_built(
         assert "model has at least 93,9" in error
         assert "weights and Adam's moments alone need 1,050 GiB of memory per device. There are" in error
         assert "Traceback" not in error
+
+
+RISES = "the learning rate still rises at the last update, step {}."
+
+
+@pytest.mark.parametrize("schedule", ["noam", "inverse_sqrt,learning_rate=0.01", "constant,learning_rate=0.01"])
+def test_a_training_that_ends_while_the_learning_rate_rises(schedule: str) -> None:
+    rate = make_schedule(override(hparams("base"), f"schedule={schedule},warmup_steps=1500"), 128)
+    for steps in (2, 100, 1500):
+        assert RISES.format(f"{steps:,}") in str(schedule_warning(rate, steps))
+    for steps in (1, 1501, 9000):
+        assert schedule_warning(rate, steps) is None
+
+
+@pytest.mark.parametrize("schedule", ["halving,halve_after=5,halve_every=5", "plateau", "constant,warmup_steps=1"])
+def test_a_learning_rate_that_never_rises(schedule: str) -> None:
+    rate = make_schedule(override(hparams("base"), f"schedule={schedule},learning_rate=0.01"), 128)
+    assert [schedule_warning(rate, steps) for steps in (1, 2, 7, 1000)] == [None] * 4
