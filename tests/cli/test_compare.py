@@ -75,7 +75,7 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     assert min(one["sentences_per_second"], one["tokens_per_second"], one["peak_mib"]) > 0
 
     done = json.loads((tmp_path / "runs.json").read_text("utf-8"))
-    done["tiny+dropout=0.2-2"].update(request={}, peak_mib=10**6)  # as where the run was stopped
+    done["runs"]["tiny+dropout=0.2-2"].update(request={}, peak_mib=10**6)  # as where the run was stopped
     (tmp_path / "runs.json").write_text(json.dumps(done), "utf-8")
     assert compare.main(command) == 0  # nothing is trained again
     said = capfd.readouterr().out
@@ -164,23 +164,14 @@ def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) 
         (["--sets=tiny*1"], "'tiny*1' is not NAME, nor NAME+FIELD=VALUE, nor NAME*N with N from 2 to 64"),
         (["--sets=tiny", "--train_flops=many"], "many is not a number of FLOPs, such as 2e15"),
         (["--sets=tiny", "--train_minutes=0"], "0 is not a number of minutes above 0, such as 30 or 0.5"),
-        (["--sets=tiny", "--train_minutes=-1"], "-1 is not a number of minutes above 0, such as 30 or 0.5"),
-        (["--sets=tiny", "--train_minutes=nan"], "nan is not a number of minutes above 0, such as 30 or 0.5"),
         (["--sets=tiny", "--train_flops=1e9", "--train_steps=3"], "not allowed with argument"),
-        (["--sets=tiny", "--train_flops=1e9", "--train_minutes=3"], "not allowed with argument"),
         (["--sets=tiny+train_steps=3", "--train_minutes=1"], "exclude each other. Leave one of them out."),
         (["--sets=tiny,tinny"], "Did you mean 'tiny'"),
-        (["--sets=tiny+dropout"], "'tiny+dropout' is not NAME, nor NAME+FIELD=VALUE"),
-        (["--sets=tiny+dropuot=0.2"], "Did you mean 'dropout'"),
         (["--sets=tiny+seed=3"], "seed=... cannot be changed; give --seed=N instead"),
-        (["--sets=tiny", "--hparams=seed=3"], "seed=... cannot be changed; give --seed=N instead"),
-        (["--sets=tiny+train_steps=3", "--train_flops=1e9"], "exclude each other. Leave one of them out."),
         (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
         # A mistake in the last set is reported before the first set is trained.
         (["--sets=tiny,tiny+dropuot=0.2"], "Did you mean 'dropout'"),
-        (["--sets=tiny,tiny+dropout=2"], "dropout=2"),
         (["--sets=tiny,tiny+dropout=0.2", "--hparams=dropout=0.1"], "'dropout' is given twice: 0.1 and 0.2."),
-        (["--sets=tiny,tiny+train_steps=3", "--train_steps=2"], "exclude each other. Leave one of them out."),
         (["--sets=tiny,tiny+schedule=noan"], "Did you mean 'noam'"),
         (["--sets=tiny,rnn_tiny+packing=true"], "reads no packed rows: leave packing=true out."),
         (["--sets=tiny", "--train_flops=1e29"], "train_steps="),

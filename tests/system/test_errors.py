@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[tuple[str, ...], int, str]] = {
     "describe": (("trainer", "--describe", "--hparams_set=base"), 2, "--describe needs --output_dir=DIR (or "
                  "--data_dir=DIR), where the prepared data is or will be; or --vocab_size=N, to do without data."),
     "describe without pieces": (("trainer", "--describe", "--hparams_set=tiny", "--vocab_size=0"), 2,
-                                "--vocab_size=0 is too small"),
+                                "--vocab_size=0 must be from 4"),
     "describe a problem": (("trainer", "--describe", "--problem=toy_endee", "--hparams_set=tiny", "--vocab_size=99"), 2,
                            "There is no problem called 'toy_endee'. Did you mean 'toy_ende'"),
     "datagen": (("datagen", "--problem=toy_ende"), 2, "the following arguments are required: --data_dir"),
