@@ -154,7 +154,7 @@ def test_the_card_shows_the_scores_of_the_weights_it_ships_and_of_no_others(run:
     def card(*flags: str) -> dict[str, Any]:
         base = copy / "exports"
         run("exporter", f"--output_dir={copy}", f"--export_dir={base}", *flags)
-        return _json(base / str(len(list(base.iterdir()))) / "assets" / "model_card.json")
+        return _json(base / str(len(list(base.glob("[!.]*")))) / "assets" / "model_card.json")
 
     shown = card("--checkpoint=best")
     assert [(s["split"], s["metric"].lower(), s["value"], s["weights"]) for s in shown["scores"]] == [
