@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import gzip
-import io
 import lzma
 import os
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from t2t_lite.errors import DataError, UsageError
 
@@ -30,7 +28,7 @@ _FIRST_BYTES = {
     "tar": rb".{257}ustar",
 }
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x7f]")  # bytes that text does not have
-_CHUNK = 1 << 14
+_CHUNK = 1 << 16
 _ZSTD_WINDOW = 1 << 31  # bytes: the largest window that zstd itself writes (--ultra --long=31)
 
 
@@ -40,19 +38,25 @@ def split_suffix(name: str) -> tuple[str, str]:
     return name.removesuffix(suffix), suffix
 
 
-@contextlib.contextmanager
-def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Opens a file, plain or compressed, for reading.
+def read_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+    """Yields the content of a file, plain or compressed, in pieces of at most 64 kB.
 
     Raises:
-        DataError: there is no such file, or it cannot be read, is damaged or not of the format that its name says; also
-            raised while the file is read.
+        DataError: there is no such file, or it cannot be read, is damaged or not of the format that its name says.
         UsageError: a .zst file, and zstandard is not installed.
     """
     path = Path(path)
     try:
-        with open(path, "rb") as packed, _open_packed(packed, path) as file:
-            yield file
+        with open(path, "rb") as packed:
+            if path.suffix in _FORMATS:
+                _refuse_other_format(packed.peek(_CHUNK), path)
+            if path.suffix == ".zst":
+                yield from _unpack_zstd(packed, path)
+                return
+            opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(path.suffix)
+            with opener(packed, "rb") if opener else packed as file:
+                while chunk := file.read1(_CHUNK):
+                    yield chunk
     except (EOFError, lzma.LZMAError, zlib.error) as error:
         raise _damaged(path, error) from error
     except FileNotFoundError:
@@ -61,6 +65,29 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if error.errno is None:  # what gzip and bz2 raise
             raise _damaged(path, error) from error
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _unpack_zstd(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yields the content of a .zst file; the library's own reader does not notice that a file was cut off."""
+    try:
+        import zstandard
+    except ImportError:
+        raise UsageError(
+            f"{path} is read with zstandard, which is not installed. Install it (pip install 't2t-lite[zstd]'), or "
+            f"unpack the file (zstd -d {path})."
+        ) from None
+    new = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
+    frame, packed = None, b""
+    while packed := packed or file.read(_CHUNK):
+        frame = frame or new()
+        try:
+            content = frame.decompress(packed)
+        except zstandard.ZstdError as error:
+            raise EOFError(error) from error
+        packed, frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+        yield from (content[start : start + _CHUNK] for start in range(0, len(content), _CHUNK))
+    if frame is not None:
+        raise EOFError("it ends too early")
 
 
 def _damaged(path: Path, error: Exception) -> DataError:
@@ -81,20 +108,6 @@ def _find_format(start: bytes) -> str | None:
     return next((name for name, magic in _FIRST_BYTES.items() if re.match(magic, start, re.DOTALL)), None)
 
 
-def _open_packed(file: io.BufferedReader, path: Path) -> IO[bytes]:
-    """Returns the content of an open file; `path` says how it is packed."""
-    if path.suffix not in SUFFIXES:
-        return file
-    _refuse_other_format(file.peek(_CHUNK), path)
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(file, "rb"))
-    if path.suffix == ".bz2":
-        return bz2.open(file, "rb")
-    if path.suffix == ".xz":
-        return lzma.open(file, "rb")
-    return io.BufferedReader(_ZstdFile(file, path), _CHUNK)
-
-
 def _refuse_other_format(start: bytes, path: Path) -> None:
     """Raises DataError if a file with the suffix of a format begins as text or another format does."""
     found, wanted = _find_format(start), _FORMATS[path.suffix]
@@ -105,47 +118,3 @@ def _refuse_other_format(start: bytes, path: Path) -> None:
         )
     if found not in (None, wanted):
         raise DataError(f"{path} is packed by {found}, not by {wanted}, as its first bytes say. Unpack or rename it.")
-
-
-class _ZstdFile(io.RawIOBase):
-    """The content of a .zst file; the library's own reader does not notice that a file was cut off."""
-
-    def __init__(self, file: IO[bytes], path: Path) -> None:
-        try:
-            import zstandard
-        except ImportError:
-            raise UsageError(
-                f"{path} is read with zstandard, which is not installed. Install it (pip install 't2t-lite[zstd]'), or "
-                f"unpack the file (zstd -d {path})."
-            ) from None
-        self._error: type[Exception] = zstandard.ZstdError
-        self._new = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj
-        self._frame: Any = None
-        self._packed = b""  # compressed bytes of the next frames
-        self._ready = memoryview(b"")  # unpacked bytes; a view, as slices of bytes would copy all that is left
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            packed = self._packed or self._file.read(_CHUNK)
-            self._packed = b""
-            if not packed:
-                if self._frame is not None:
-                    raise EOFError("it ends too early")
-                return 0
-            self._unpack(packed)
-        count = min(len(buffer), len(self._ready))
-        buffer[:count], self._ready = self._ready[:count], self._ready[count:]
-        return count
-
-    def _unpack(self, packed: bytes) -> None:
-        frame = self._frame = self._frame or self._new()
-        try:
-            self._ready = memoryview(frame.decompress(packed))
-        except self._error as error:
-            raise EOFError(error) from error
-        if frame.eof:
-            self._frame, self._packed = None, frame.unused_data

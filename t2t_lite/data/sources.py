@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from t2t_lite.data.compressed import open_binary, refuse_packed, split_suffix
+from t2t_lite.data.compressed import read_chunks, refuse_packed, split_suffix
 from t2t_lite.errors import DataError
 
 MAX_LINE = 64_000_000  # bytes; a packed file of 1 MB may hold a line of 6 GB
@@ -43,14 +43,17 @@ def read_lines(path: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[
             line): other encodings, packed files with other names, lines that end in CR alone or of more than MAX_LINE.
         UsageError: a .zst file, and zstandard is not installed.
     """
-    with open_binary(path) as file:
-        yield from decode_lines(file, path, sgml=sgml)
+    yield from _decode_chunks(read_chunks(path), path, sgml)
 
 
-def decode_lines(file: IO[bytes], name: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
     """Yields the lines of an open binary file, as `read_lines`; messages call the file `name`."""
+    return _decode_chunks(iter(lambda: file.read1(_CHUNK), b""), name)  # type: ignore[attr-defined]
+
+
+def _decode_chunks(chunks: Iterable[bytes], name: str | os.PathLike[str], sgml: bool = False) -> Iterator[str]:
     count = returns = 0
-    for raw in _raw_lines(file, name):
+    for raw in _raw_lines(chunks, name):
         count += 1
         line = raw.removesuffix(b"\r")
         if count == 1:
@@ -62,11 +65,11 @@ def decode_lines(file: IO[bytes], name: str | os.PathLike[str], *, sgml: bool = 
     _refuse_returns(count, returns, name)
 
 
-def _raw_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[bytes]:
+def _raw_lines(chunks: Iterable[bytes], name: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yields the lines without b"\\n"; DataError for one of more than MAX_LINE bytes, of which the rest is not read."""
     parts: list[bytes] = []  # of a line that has not ended
     count = size = 0
-    while chunk := file.read1(_CHUNK):  # type: ignore[attr-defined]
+    for chunk in chunks:
         *lines, rest = chunk.split(b"\n")
         if lines:
             yield b"".join([*parts, lines[0]])

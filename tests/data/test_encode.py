@@ -70,12 +70,6 @@ def test_chunks_are_bounded_in_characters() -> None:
     assert [len(chunk) for chunk in chunks] == [2, 2, 1]
 
 
-def test_processes_that_encode_load_no_tensorflow() -> None:
-    script = "import sys, t2t_lite.data.prepare, t2t_lite.data.encode; print('tensorflow' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
-
-
 @pytest.mark.commit
 def test_a_script_that_its_own_processes_import_again_gets_advice(tmp_path: Path) -> None:
     script = (

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,35 +95,3 @@ def test_ctrl_c_cleans_up(tmp_path: Path, slow: subprocess.Popen[str]) -> None:
     assert "KeyboardInterrupt" in stderr
     assert not (tmp_path / "data" / "made").exists()
     assert _leftovers(tmp_path / "data") == []
-
-
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    """A failed write leaves only the lock file. A limit on file size stands in for a full disk."""
-    script = """
-        import resource, sys
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-        from t2t_lite.data.prepare import prepare
-        from t2t_lite.problem import Problem
-
-        class Large(Problem):
-            name = "large"
-
-            def samples(self, split):
-                for i in range(10_000 if split == "train" else 1):
-                    yield f"{i} one two", f"{i} three four"
-
-        try:
-            prepare(Large(), sys.argv[1])
-        except OSError as error:
-            print(error.strerror)
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)],
-        env={"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.stdout, done.returncode) == ("File too large\n", 0), done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == [".large.lock"]
