@@ -29,166 +29,6 @@ _SAMPLES = 10  # translations of dev that an evaluation writes for TensorBoard
 _STOPPED_BEFORE = "This run has stopped early already; --hparams=early_stopping=0 makes it continue."
 
 
-class Evaluations:
-    """Evaluations of dev during training: scores, the best weights, and early stopping.
-
-    The chief makes them; the other workers call the same methods and receive the result.
-
-    Args:
-        scores: of the evaluations so far, by step.
-        start: the step at which the optimizer was last reset; early stopping counts from there.
-        schedule: its `on_evaluation` is called if it needs evaluations.
-    """
-
-    def __init__(
-        self,
-        evaluate: Evaluator,
-        checkpoints: Checkpoints,
-        report: Report,
-        settings: RunGroup,
-        workers: Workers,
-        scores: Mapping[int, DevScore],
-        schedule: Schedule,
-        start: int,
-    ) -> None:
-        self._evaluate, self._checkpoints, self._report, self._settings = evaluate, checkpoints, report, settings
-        self._workers, self._schedule = workers, schedule
-        self._scores, self._start = dict(scores), start
-
-    def missing(self, step: int) -> bool:
-        """Whether the evaluation after `step` is due and was not made."""
-        return self._settings.evaluates(step) and bool(self._workers.broadcast(step not in self._scores))
-
-    def make(self, step: int, stop: StopSignals) -> None:
-        """Evaluates, or leaves that to the next start if a signal comes."""
-        with self._report.pause(self._settings.evaluations_after(step)), contextlib.suppress(Stopped):
-            if self._workers.is_chief:
-                self._make(step, stop)
-        self._workers.barrier()
-        self.update_schedule()
-
-    def update_schedule(self) -> None:
-        """Gives a listening schedule the evaluations that it has not seen yet, those at multiples of eval_every.
-
-        The extra evaluation after the last step does not count, as the run may continue to a later step.
-        """
-        last, every = self._schedule.last_evaluation, self._settings.eval_every
-        news = sorted(step for step in self._scores if step > last and step % every == 0)
-        for i in range(int(self._workers.broadcast(len(news))) if self._schedule.needs_evaluations else 0):
-            step = news[i] if self._workers.is_chief else 0
-            loss = self._workers.broadcast(self._scores[step].loss if self._workers.is_chief else 0.0)
-            self._schedule.last_evaluation = int(self._workers.broadcast(step))
-            if said := self._schedule.on_evaluation(loss):
-                self._report.console.say(f"step {self._schedule.last_evaluation}: {said}")
-
-    def _make(self, step: int, stop: StopSignals) -> None:
-        with stop.immediate():
-            found = self._evaluate("dev", lines=self._settings.eval_lines)
-        if not math.isfinite(found.loss):
-            raise TrainingError(
-                f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
-                f"newest checkpoint, from which it resumes. {DIVERGED_ADVICE}"
-            )
-        score = DevScore(found.score.value, found.loss)
-        better = self._checkpoints.has_no_best() or all(score.better_than(other) for other in self._scores.values())
-        if better:  # before the score is written: a run that is killed in between evaluates again
-            self._checkpoints.save_weights(BEST, step)
-        self._report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
-        self._scores[step] = score
-        self._report.console.say(_line(step, found, better))
-        if found.loss > 2 * self._evaluate.guessing_loss:
-            self._report.console.warn(
-                f"warning: a loss of {found.loss:.4g} is above that of guessing, {self._evaluate.guessing_loss:.2f}: "
-                f"the run diverges. {DIVERGED_ADVICE}"
-            )
-
-    def stale(self) -> int:
-        """Returns the number of evaluations without progress if it is enough to stop, else 0."""
-        since = evaluations_without_progress(self._scores, self._start)
-        return int(self._workers.broadcast(since if 0 < self._settings.early_stopping <= since else 0))
-
-
-@dataclasses.dataclass(frozen=True)
-class Loop:
-    """The training loop of a run, with its parts."""
-
-    updates: Updates
-    evaluations: Evaluations
-    checkpoints: Checkpoints
-    report: Report
-    settings: RunGroup
-    stop: StopSignals
-    workers: Workers
-
-    def run(self, first_step: int) -> None:
-        """Trains from `first_step` to the last step, or until neither the dev score nor the dev loss improves.
-
-        Raises:
-            Stopped: a signal came; the step that was being made is done and saved.
-            TrainingError: out of memory, or bad batches.
-        """
-        saved_at = time.monotonic()
-        self.evaluations.update_schedule()  # of evaluations after the checkpoint was saved
-        if self.evaluations.missing(first_step - 1):  # a signal came when the evaluation was due
-            self.evaluations.make(first_step - 1, self.stop)
-        self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
-        if self.evaluations.stale():
-            self.report.console.say(_STOPPED_BEFORE)
-            return
-        self.stop.notice = LAST_STEP
-        for step in range(first_step, self.settings.train_steps + 1):
-            self.updates.make(step, stop=self.stop.received > 0)
-            last, stopping = self._evaluate(step, self._stopping(step))
-            if last or stopping or self.settings.saves(step, (time.monotonic() - saved_at) / 60):
-                self.updates.finish()
-                with self.report.pause():
-                    self.checkpoints.save(step)
-                saved_at = time.monotonic()
-            if last or stopping:
-                self.report.write()
-            self._stop_if(stopping, f"step {step:,} of {self.settings.train_steps:,} is done and saved.")
-            if last:
-                return
-
-    def _stop_if(self, stopping: bool, what: str) -> None:
-        if stopping:
-            self.workers.barrier()  # or the others would exit while the chief still saves
-            raise Stopped(self.stop.received or signal.SIGTERM, what)
-
-    def _stopping(self, step: int) -> bool:
-        """Whether a signal asks for the end after `step`.
-
-        With several workers, the signal may have come to any of them, and all must end after the same step. That is the
-        step after the one in which it came: by then all know.
-        """
-        return self.stop.received > 0 if self.workers.count == 1 else step > self.updates.asked_to_stop
-
-    def _evaluate(self, step: int, stopping: bool) -> tuple[bool, bool]:
-        """Evaluates if an evaluation is due; returns whether `step` is the last one, and whether a signal came."""
-        last = step == self.settings.train_steps
-        if last:
-            self.updates.finish()
-            self.report.write()
-        if self.evaluations.missing(step):
-            self.updates.finish()
-            self.evaluations.make(step, self.stop)
-            stopping = self.workers.any(stopping or self.stop.received > 0)
-            if not last and (stale := self.evaluations.stale()):
-                self.report.console.say(
-                    f"Stopping at step {step}: {stale} evaluations in a row brought neither a better score nor a lower "
-                    "loss."
-                )
-                last = True
-        return last, stopping
-
-
-def _line(step: int, scores: Scores, better: bool) -> str:
-    perplexity = f"{scores.perplexity:.2f}" if scores.perplexity < 1e6 else f"{scores.perplexity:.1e}"
-    text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {perplexity}, "
-    errors = f", {scores.errors:,} of {len(scores.hypotheses):,} sentences in error" if scores.errors else ""
-    return f"{text}{scores.score.name} {scores.score.value:.2f}{errors}{' (best so far)' if better else ''}"
-
-
 Batch = Mapping[str, np.ndarray]
 
 
@@ -263,3 +103,138 @@ class Updates:
             self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate, timed=timed)
         if step % self._log_every == 0:
             self._report.write()
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """The training loop of a run: updates, evaluations of dev, the best weights, early stopping, checkpoints.
+
+    The chief evaluates; the other workers call the same methods and receive the result.
+
+    Attributes:
+        schedule: its `on_evaluation` is called if it needs evaluations.
+        scores: of the evaluations so far, by step.
+        reset_at: the step at which the optimizer was last reset; early stopping counts from there.
+    """
+
+    updates: Updates
+    evaluate: Evaluator
+    checkpoints: Checkpoints
+    report: Report
+    settings: RunGroup
+    workers: Workers
+    schedule: Schedule
+    scores: dict[int, DevScore]
+    reset_at: int
+    stop: StopSignals
+
+    def run(self, first_step: int) -> None:
+        """Trains from `first_step` to the last step, or until neither the dev score nor the dev loss improves.
+
+        Raises:
+            Stopped: a signal came; the step that was being made is done and saved.
+            TrainingError: out of memory, or bad batches.
+        """
+        saved_at = time.monotonic()
+        self._update_schedule()  # of evaluations after the checkpoint was saved
+        if self._is_due(first_step - 1):  # a signal came when the evaluation was due
+            self._evaluate(first_step - 1)
+        self._stop_if(self.workers.any(self.stop.received > 0), "interrupted; what was saved before is there.")
+        if self._stale():
+            self.report.console.say(_STOPPED_BEFORE)
+            return
+        self.stop.notice = LAST_STEP
+        for step in range(first_step, self.settings.train_steps + 1):
+            self.updates.make(step, stop=self.stop.received > 0)
+            # With several workers, the signal may have come to any of them. All end after the step after the one in
+            # which it came: by then all know.
+            alone = self.workers.count == 1
+            stopping = self.stop.received > 0 if alone else step > self.updates.asked_to_stop
+            last = step == self.settings.train_steps
+            if last:
+                self.updates.finish()
+                self.report.write()
+            if self._is_due(step):
+                self.updates.finish()
+                self._evaluate(step)
+                stopping = self.workers.any(stopping or self.stop.received > 0)
+                if not last and (stale := self._stale()):
+                    last = True
+                    self.report.console.say(
+                        f"Stopping at step {step}: {stale} evaluations in a row brought neither a better score nor a "
+                        "lower loss."
+                    )
+            if last or stopping or self.settings.saves(step, (time.monotonic() - saved_at) / 60):
+                self.updates.finish()
+                with self.report.pause():
+                    self.checkpoints.save(step)
+                saved_at = time.monotonic()
+            if last or stopping:
+                self.report.write()
+            self._stop_if(stopping, f"step {step:,} of {self.settings.train_steps:,} is done and saved.")
+            if last:
+                return
+
+    def _is_due(self, step: int) -> bool:
+        """Whether the evaluation after `step` is due and was not made."""
+        return self.settings.evaluates(step) and bool(self.workers.broadcast(step not in self.scores))
+
+    def _evaluate(self, step: int) -> None:
+        """Evaluates, or leaves that to the next start if a signal comes."""
+        with self.report.pause(self.settings.evaluations_after(step)), contextlib.suppress(Stopped):
+            if self.workers.is_chief:
+                self._score(step)
+        self.workers.barrier()
+        self._update_schedule()
+
+    def _score(self, step: int) -> None:
+        with self.stop.immediate():
+            found = self.evaluate("dev", lines=self.settings.eval_lines)
+        if not math.isfinite(found.loss):
+            raise TrainingError(
+                f"Step {step}: the loss on dev is {found.loss:g}: the run has diverged. Nothing was saved since the "
+                f"newest checkpoint, from which it resumes. {DIVERGED_ADVICE}"
+            )
+        score = DevScore(found.score.value, found.loss)
+        better = self.checkpoints.has_no_best() or all(score.better_than(other) for other in self.scores.values())
+        if better:  # before the score is written: a run that is killed in between evaluates again
+            self.checkpoints.save_weights(BEST, step)
+        self.report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
+        self.scores[step] = score
+        self.report.console.say(_line(step, found, better))
+        if found.loss > 2 * self.evaluate.guessing_loss:
+            self.report.console.warn(
+                f"warning: a loss of {found.loss:.4g} is above that of guessing, {self.evaluate.guessing_loss:.2f}: "
+                f"the run diverges. {DIVERGED_ADVICE}"
+            )
+
+    def _update_schedule(self) -> None:
+        """Gives a schedule that needs them the evaluations that it has not seen yet, those at multiples of eval_every.
+
+        The extra evaluation after the last step does not count, as the run may continue to a later step.
+        """
+        last, every = self.schedule.last_evaluation, self.settings.eval_every
+        news = sorted(step for step in self.scores if step > last and step % every == 0)
+        for i in range(int(self.workers.broadcast(len(news))) if self.schedule.needs_evaluations else 0):
+            step = news[i] if self.workers.is_chief else 0
+            loss = self.workers.broadcast(self.scores[step].loss if self.workers.is_chief else 0.0)
+            self.schedule.last_evaluation = int(self.workers.broadcast(step))
+            if said := self.schedule.on_evaluation(loss):
+                self.report.console.say(f"step {self.schedule.last_evaluation}: {said}")
+
+    def _stale(self) -> int:
+        """Returns the number of evaluations without progress if it is enough to stop, else 0."""
+        since = evaluations_without_progress(self.scores, self.reset_at)
+        return int(self.workers.broadcast(since if 0 < self.settings.early_stopping <= since else 0))
+
+    def _stop_if(self, stopping: bool, what: str) -> None:
+        if stopping:
+            self.workers.barrier()  # or the others would exit while the chief still saves
+            raise Stopped(self.stop.received or signal.SIGTERM, what)
+
+
+def _line(step: int, scores: Scores, better: bool) -> str:
+    perplexity = f"{scores.perplexity:.2f}" if scores.perplexity < 1e6 else f"{scores.perplexity:.1e}"
+    text = f"step {step}: dev loss {scores.loss:.4f}, perplexity {perplexity}, "
+    errors = f", {scores.errors:,} of {len(scores.hypotheses):,} sentences in error" if scores.errors else ""
+    return f"{text}{scores.score.name} {scores.score.value:.2f}{errors}{' (best so far)' if better else ''}"

@@ -40,7 +40,7 @@ from t2t_lite.training.compilations import Compilations, compile_threads
 from t2t_lite.training.describe import device_text, start_lines, start_warnings
 from t2t_lite.training.evaluate import Evaluator, Scores
 from t2t_lite.training.final_weights import choose_weights
-from t2t_lite.training.loop import Batch, Evaluations, Loop, Updates
+from t2t_lite.training.loop import Batch, Loop, Updates
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, read_accumulate
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
@@ -194,11 +194,8 @@ class Trainer:
                 compilations.compile_ahead(shapes, step_function.warm_up, threads, stop.check)
                 reports = (self._guard(step_function, report, skip_bad_batches), report, compilations)
                 updates = Updates(step_function, stream, self.schedule, *reports, hparams.log_every, ahead=on_gpus())
-                of_scores = (scores, self.schedule, self.optimizer.start)
-                evaluations = Evaluations(
-                    self.evaluate, self.checkpoints, report, hparams.run, self.workers, *of_scores
-                )
-                Loop(updates, evaluations, self.checkpoints, report, hparams.run, stop, self.workers).run(first)
+                parts = (updates, self.evaluate, self.checkpoints, report, hparams.run, self.workers)
+                Loop(*parts, self.schedule, scores, self.optimizer.start, stop).run(first)
 
     @property
     def first_step(self) -> int:

@@ -28,7 +28,7 @@ from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.signals import StopSignals
 from t2t_lite.training import trainer
 from t2t_lite.training.compilations import Compilations
-from t2t_lite.training.loop import Evaluations, Updates
+from t2t_lite.training.loop import Loop, Updates
 from t2t_lite.training.non_finite import NonFiniteGuard
 from t2t_lite.training.step import TrainStep
 
@@ -52,13 +52,14 @@ def test_the_time_left_is_right_where_a_restart_begins_with_an_evaluation(
         now[0] += seconds
 
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(Evaluations, "_make", lambda *_: take(600.0))
+    monkeypatch.setattr(Loop, "_score", lambda *_: take(600.0))
     intervals = RunGroup(train_steps=100_000, eval_every=5000)
     report = Report(tmp_path, 5001, 100_000, cost=COST, flops=0, device_flops_per_second=1e9)
-    parts: tuple[Any, ...] = (report, intervals, Workers(tf.distribute.get_strategy()), {})
-    evaluations = Evaluations(None, None, *parts, SimpleNamespace(needs_evaluations=False, last_evaluation=0), 0)
-    assert evaluations.missing(5000)
-    evaluations.make(5000, StopSignals())
+    parts: tuple[Any, ...] = (report, intervals, Workers(tf.distribute.get_strategy()))
+    schedule: Any = SimpleNamespace(needs_evaluations=False, last_evaluation=0)
+    loop = Loop(None, None, None, *parts, schedule, {}, 0, StopSignals())  # type: ignore[arg-type]
+    assert loop._is_due(5000)
+    loop._evaluate(5000)
     for step in range(5001, 5101):
         take(0.5)
         report.add(step, BATCH, 1.0, 1.0, 0.1)
