@@ -86,7 +86,7 @@ def sha256_of(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def json_text(values: Any, indent: int) -> str:
+def json_text(values: Any, indent: int | None) -> str:
     """JSON that people can read and that UTF-8 can hold: of a path that is not UTF-8, the bytes are escaped."""
     text = json.dumps(values, indent=indent, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"

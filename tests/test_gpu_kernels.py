@@ -87,13 +87,3 @@ def test_small_kernels_take_their_start_and_large_ones_what_limits_them(kernels:
     flops = 2 * side**3
     product = kernels.Kernel("dot", "", 1, 0, 0, flops, f"bf16[{side},{side}]")
     assert product.seconds(machine) == pytest.approx(flops / 800e12, rel=1e-3)
-
-
-def test_sums_are_by_kind_and_in_all(kernels: Any) -> None:
-    sums = kernels.summarise(kernels.read_kernels(MODULE, 500))
-    assert {kind: each["kernels"] for kind, each in sums.items()} == {
-        "casts, copies, transposes": 6,
-        "products: logits": 2,
-        "in all": 8,
-    }
-    assert sums["in all"]["ms_H200"] == pytest.approx(8 * 4.5e-3)

@@ -289,13 +289,11 @@ def test_an_installed_package_registers_by_its_entry_point(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("import absent_library", "ModuleNotFoundError: No module named 'absent_library'"),
         ("raise SystemExit('needs\\nmore.')", "SystemExit: needs more"),
-        ("class Odd(BaseException): pass\nraise Odd", "Odd"),
         ("x = = 1", "SyntaxError: invalid syntax"),
         (PLUGIN.replace("MyRhymes", "ToyEnde"), "The problem name 'toy_ende' is taken by t2t_lite.problems"),
     ],
-    ids=["import", "exit", "base", "syntax", "clash"],
+    ids=["exit", "syntax", "clash"],
 )
 def test_an_installed_package_that_fails_is_left_out(tmp_path: Path, code: str, why: str) -> None:
     """Every command imports all plug-ins; most runs need none of them."""
@@ -318,10 +316,7 @@ def test_an_installed_package_that_fails_is_left_out(tmp_path: Path, code: str, 
     [
         ("\nprint(y)", "mine.py, line 2 cannot be imported: NameError: name 'y' is not defined."),
         ("\n\nx = = 1", "mine.py, line 3 cannot be imported: SyntaxError: invalid syntax."),
-        ("import json\njson.loads('[')", "mine.py, line 2 cannot be imported: JSONDecodeError: Expecting value"),
         ("import parts.one", "parts/one.py, line 1 cannot be imported: FileNotFoundError: [Errno 2] No such file"),
-        ("raise SystemExit(3)", "mine.py, line 1 cannot be imported: SystemExit: 3."),
-        ("from t2t_lite import absent", "mine.py, line 1 cannot be imported: ImportError: cannot import name 'absent'"),
     ],
 )
 def test_an_error_in_usr_dir_names_the_line(
