@@ -48,22 +48,7 @@ FOUND = [
         "answers, states",
         b'{"model_version_status": [{"version": 1e999, "state": "", "status": {"error_message": ""}}]}',
     ),
-    (
-        "run, problem.json",
-        b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "%s"}' % (b"x" * 5000),
-    ),
-    (
-        "run, problem.json",
-        b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": "data", "usr_dir": "\\u0000"}',
-    ),
-    ("run, problem.json", b'{"format": 1, "problem": "toy_ende", "options": {}, "data_dir": {}, "usr_dir": null}'),
-    ("run, problem.json", b'{"format": 1, "problem": "toy_ende", "options": -1, "data_dir": "data", "usr_dir": null}'),
     ("run, problem.json", b"[" * 100_000),
-    ("run, hparams.json", b'{"format": 1, "hparams_set": null, "model": "transformer", "hparams": {}}'),
-    (
-        "run, hparams.json",
-        b'{"format": 1, "hparams_set": "tiny", "model": "m", "hparams": {"dropout": 1%s}}' % (b"0" * 400),
-    ),
     ("export, card", b'{"a":' * 100_000),
     ("store, manifest.json", b"[" * 100_000),
     ("store, manifest.json", b'{"format": 1}'),
