@@ -184,22 +184,16 @@ def check_beginning(request: StartRequest, model: str, hparams: config.HParams) 
             "Leave the flag out."
         )
     if new and request.warm_start_from is not None:
-        _check_warm_start(request, request.warm_start_from, model, hparams)
+        check_tensorflow_path(f"--warm_start_from={request.warm_start_from}", request.warm_start_from)
+        load_tensorflow()
+        from t2t_lite.training.warm_start import check_source
+
+        check_source(request.warm_start_from, model, hparams, request.with_optimizer)
     if request.devices or read_cluster(os.environ) or request.strategy != "auto":
         load_tensorflow()
         from t2t_lite.distributed.devices import check_devices
 
         check_devices(devices_of(request))
-
-
-def _check_warm_start(request: StartRequest, source: str, model: str, hparams: config.HParams) -> None:
-    check_tensorflow_path(f"--warm_start_from={source}", source)
-    load_tensorflow()
-    from t2t_lite.training.warm_start import check_source, check_steps
-
-    check_source(source, model, hparams, request.with_optimizer)
-    if request.with_optimizer:
-        check_steps(source, hparams.train_steps)
 
 
 def devices_of(request: StartRequest) -> Devices:

@@ -69,19 +69,15 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
     known = record["files"]
     check_files(run, {name: known[name] for name in known.keys() & {*file_names()} if (run / name).is_file()})
     _check_model(record, model, hparams, warm_start_from)
-    return run, path
-
-
-def check_steps(warm_start_from: str, train_steps: int) -> None:
-    """Raises UsageError if training that continues from another run's step has no updates left to make."""
-    _, path = _find(warm_start_from, with_optimizer=True)
     with explain_unreadable(path):
-        step = read_step(open_checkpoint(path), variable_key("step"))
-    if step >= train_steps:
+        step = read_step(open_checkpoint(path), variable_key("step")) if with_optimizer else 0
+    if step >= hparams.train_steps:
         raise UsageError(
-            f"--with_optimizer: {warm_start_from} is at step {step:,}, and train_steps={train_steps:,} counts its "
-            f"updates, too, so that none is left. Give --train_steps=N above {step:,}, or leave --with_optimizer out."
+            f"--with_optimizer: {warm_start_from} is at step {step:,}, and train_steps={hparams.train_steps:,} counts "
+            f"its updates, too, so that none is left. Give --train_steps=N above {step:,}, or leave --with_optimizer "
+            "out."
         )
+    return run, path
 
 
 def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
