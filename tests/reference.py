@@ -224,7 +224,7 @@ class Transformer:
         if side == "target":
             x[:, 0] += self.weights.get("start_vector", 0.0)
         if learned is not None:
-            return x + learned[positions]
+            return x + learned[np.minimum(positions, len(learned) - 1)]
         if self.positions == "none":
             return x
         made_by = sinusoids if self.positions == "sinusoidal" else sines_then_cosines

@@ -33,7 +33,7 @@ class Balance(Model):
         """Returns the layers with experts, in the order of their calls, by what they read: "source" or "target"."""
 
     def hidden_and_sums(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, Any]:
-        """As `Model.hidden_and_sums`: importance and load of each mixture's experts, float32 [B, L, 2, n]."""
+        """Returns `hidden`, and importance and load of each mixture's experts, float32 [B, L, 2, n]."""
         with contextlib.ExitStack() as stack:
             seen = {side: stack.enter_context(record(layers)) for side, layers in self.mixtures().items()}
             hidden = self.hidden(batch, seed)
@@ -44,5 +44,4 @@ class Balance(Model):
         return hidden, ops.stack(sums, 1)
 
     def further_loss(self, sums: Any) -> Any:
-        """As `Model.further_loss`."""
         return self.balance_weight * ops.sum(cv_squared(sums), (1, 2))

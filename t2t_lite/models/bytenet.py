@@ -71,7 +71,6 @@ class ByteNet(base.Model):
         self.build(None)
 
     def build(self, input_shape: Any) -> None:
-        """Creates all weights, under names that follow from the structure alone."""
         part: Any
         for part in (self.source_embedding, self.target_embedding, self.softmax, self.encoder, self.decoder):
             part.build(None)
@@ -80,7 +79,6 @@ class ByteNet(base.Model):
     def from_hparams(
         cls, hparams: ByteNetHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> ByteNet:
-        """Builds the model of a recipe, in its precision."""
         return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     @property
@@ -105,7 +103,6 @@ class ByteNet(base.Model):
         )
 
     def output(self) -> tuple[Any, Any]:
-        """The softmax layer's table; it has no bias."""
         return self.softmax.table, None
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
@@ -120,7 +117,6 @@ class ByteNet(base.Model):
         return self.encoder(embedded, there, seed=seed)
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """What the softmax layer is given, [B, T, channels]."""
         columns, target = self.encode(batch, fold_in(seed, 0)), batch["target"]
         length = ops.shape(target)[1]
         columns = ops.pad(columns, ((0, 0), (0, length), (0, 0)))[:, :length]
@@ -128,7 +124,6 @@ class ByteNet(base.Model):
         return self.decoder(columns, self.target_embedding(shifted), seed=fold_in(seed, 1))
 
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
-        """Begins a search; as `base.Model` says."""
         fixed = ops.pad(memory, ((0, 0), (0, 1), (0, 0)))  # what positions beyond the last column read
 
         def step(ids: Any, index: Any, fixed: Any, state: Any) -> tuple[Any, Any]:
@@ -150,12 +145,10 @@ class ByteNetCost(CostPerSymbol):
     unfolding: Unfolding = Unfolding(1, 0)
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """As `base.Cost`."""
         symbols = np.asarray(source_lengths, np.int64)
         columns = np.where(symbols > 0, self.unfolding.columns(symbols), 0)  # an empty row of a batch has none
         return super().forward_flops(columns, target_lengths)
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """As `base.Cost`."""
         columns = self.unfolding.columns(source_length)
         return super().activation_bytes(rows, columns, target_length, bytes_per_value)

@@ -57,7 +57,6 @@ class _Blocks(RecipeLayer):
             self.norm.build((None, self.channels))
 
     def convolutions(self) -> list[DilatedConvolution]:
-        """All convolutions, in order."""
         return [convolution for block in self.blocks for convolution in block.convolutions]
 
     def _through(self, x: Any, widen: Widen, seed: Any) -> Any:
@@ -116,7 +115,6 @@ class ByteNetDecoder(_Blocks):
             self.join_norm.build((None, self.channels))
 
     def convolutions(self) -> list[DilatedConvolution]:
-        """All convolutions, in order."""
         return [*([self.join] if self.join is not None else []), *super().convolutions()]
 
     def call(self, columns: Any, embedded: Any, seed: Any = None) -> Any:
@@ -134,16 +132,7 @@ class ByteNetDecoder(_Blocks):
         ]
 
     def position(self, column: Any, embedded: Any, state: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """One position of a search.
-
-        Args:
-            column: the encoder's column, [B, C].
-            embedded: [B, K, C].
-            state: the state before this position.
-
-        Returns:
-            [B, K, C], and the state after it.
-        """
+        """One position of a search: column [B, C] and embedded [B, K, C] -> [B, K, C], and the state after it."""
         before, after = iter(state), []
 
         def widen(convolution: DilatedConvolution, x: Any) -> Any:

@@ -55,7 +55,6 @@ class ConvS2S(base.Model):
         self.build(None)
 
     def build(self, input_shape: Any) -> None:
-        """Creates all weights, under names that follow from the structure alone."""
         part: Any
         for part in (self.source_embedding, self.target_embedding, self.encoder, self.decoder, self.softmax):
             part.build(None)
@@ -64,20 +63,17 @@ class ConvS2S(base.Model):
     def from_hparams(
         cls, hparams: ConvS2SHParams, source_vocab_size: int, target_vocab_size: int, shared: bool
     ) -> ConvS2S:
-        """Builds the model of a recipe, in its precision; each side has a table of its own."""
         return cls(hparams, source_vocab_size, target_vocab_size, shared)
 
     @property
     def cost(self) -> CostPerSymbol:
-        """Arithmetic and memory."""
         return self._cost
 
     def output(self) -> tuple[Any, Any]:
-        """The softmax layer: its normalised rows [V, d_out], and its bias [V]."""
         return self.softmax.matrix(), self.softmax.bias
 
     def logits(self, hidden: Any) -> Any:
-        """As `base.Model`; here with weights that may be laid out for a search."""
+        # The layer's own product: in a search its weights are laid out once.
         return ops.cast(self.softmax(hidden), "float32")
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> dict[str, Any]:
@@ -96,11 +92,9 @@ class ConvS2S(base.Model):
         return {"keys": keys, "values": values, "bias": masks.padding_bias(source)[:, 0]}
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """What the softmax layer is given, [B, T, d_out]."""
         return self._run_decoder(batch, seed)[0]
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the weights of each layer's attention to the source: "memory", float32 [B, L, 1, T, S]."""
         return {"memory": ops.stack(self._run_decoder(batch, None)[1], axis=1)[:, :, None]}
 
     def _run_decoder(self, batch: Mapping[str, Any], seed: Any) -> tuple[Any, list[Any]]:

@@ -147,16 +147,7 @@ class ConvDecoder(_Stack):
         ]
 
     def position(self, embedded: Any, source: Any, state: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """One position of a search.
-
-        Args:
-            embedded: [B, K, E].
-            source: as for a call.
-            state: the state before this position.
-
-        Returns:
-            [B, K, outputs], and the state after it.
-        """
+        """One position of a search: embedded [B, K, E] -> [B, K, outputs], and the state after it."""
         before, after = iter(state), []
 
         def inputs(i: int, convolution: GatedConvolution, x: Any) -> Any:

@@ -26,11 +26,9 @@ class CostPerSymbol(base.Cost):
     target_values: int = 0
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """As `base.Cost`."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
         return int(np.sum(self.source * s + self.target * t + self.pair * s * t))
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """As `base.Cost`."""
         values = self.source_values * source_length + self.target_values * target_length
         return rows * values * bytes_per_value

@@ -39,11 +39,9 @@ class EnsembleCost(base.Cost):
     costs: tuple[base.Cost, ...]
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """As `base.Cost`."""
         return sum(cost.forward_flops(source_lengths, target_lengths) for cost in self.costs)
 
     def activation_bytes(self, rows: int, source_length: int, target_length: int, bytes_per_value: int) -> int:
-        """As `base.Cost`."""
         sizes = (rows, source_length, target_length, bytes_per_value)
         return sum(cost.activation_bytes(*sizes) for cost in self.costs)
 
@@ -74,24 +72,19 @@ class Ensemble(base.Model):
 
     @property
     def xla_search(self) -> bool:
-        """Whether XLA can compile the search of every member."""
         return all(model.xla_search for model in self.models)
 
     @property
     def cost(self) -> EnsembleCost:
-        """The cost of all members."""
         return EnsembleCost(tuple(model.cost for model in self.models))
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> tuple[Any, ...]:
-        """What each member's `encode` returns."""
         return tuple(model.encode(batch, seed) for model in self.models)
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> NoReturn:
-        """Raises UsageError: members have softmax layers of their own."""
         raise UsageError(_NOT_TRAINED)
 
-    def output(self) -> NoReturn:
-        """Raises UsageError: members have softmax layers of their own."""
+    def output(self) -> NoReturn:  # members have softmax layers of their own
         raise UsageError(_NOT_TRAINED)
 
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
@@ -99,7 +92,6 @@ class Ensemble(base.Model):
         return log_mean([model(batch, seed) for model in self.models])
 
     def start(self, memory: tuple[Any, ...], beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
-        """Begins a search of all members; as `base.Model` says."""
         pairs = zip(self.models, memory, strict=True)
         fixed, state, member_steps = zip(*(model.start(own, beam_size, steps) for model, own in pairs), strict=True)
 
@@ -111,16 +103,13 @@ class Ensemble(base.Model):
         return fixed, state, step
 
     def reorder(self, state: tuple[Any, ...], parents: Any) -> tuple[Any, ...]:
-        """Each member's state, reordered."""
         return tuple(model.reorder(own, parents) for model, own in zip(self.models, state, strict=True))
 
     def is_full(self, state: tuple[Any, ...]) -> Any:
-        """Whether any member's state is full."""
         full = [model.is_full(own) for model, own in zip(self.models, state, strict=True)]
         return functools.reduce(ops.logical_or, full)
 
     def renew(self, state: tuple[Any, ...], steps: Any) -> tuple[Any, ...]:
-        """Each member's state, renewed, even if it still has room."""
         return tuple(model.renew(own, steps) for model, own in zip(self.models, state, strict=True))
 
 

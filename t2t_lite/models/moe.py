@@ -40,7 +40,6 @@ class Moe(Balance, Rnn):
 
     @property
     def cost(self) -> RnnCost:
-        """Arithmetic and memory."""
         return dataclasses.replace(super().cost, experts=self.encoder.experts.size)
 
     def mixtures(self) -> dict[str, list[MixtureOfExperts]]:

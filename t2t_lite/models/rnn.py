@@ -65,7 +65,6 @@ class Rnn(base.Model):
         self.build(None)
 
     def build(self, input_shape: Any) -> None:
-        """Creates all weights, under names that follow from the structure alone."""
         parts = [self.source_embedding, self.target_embedding, self.softmax, self.encoder, self.decoder]
         part: Any
         for part in dict.fromkeys(parts):
@@ -76,11 +75,6 @@ class Rnn(base.Model):
 
     @classmethod
     def from_hparams(cls, hparams: RnnHParams, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Rnn:
-        """Builds the model of a recipe, in its precision.
-
-        Args:
-            shared: the problem has one vocabulary for both sides.
-        """
         policy = base.policy_of(hparams.precision)
         layers, units, dropout = hparams.num_layers, hparams.d_model, hparams.dropout
         encoder = RnnEncoder(hparams.encoder, layers, units, dropout, dtype=policy, name="encoder")
@@ -99,7 +93,6 @@ class Rnn(base.Model):
 
     @property
     def cost(self) -> RnnCost:
-        """Arithmetic and memory."""
         attention, feed = self.decoder.attention, self.decoder.feed
         others = (feed, attention.query, attention.combined)
         return RnnCost(
@@ -113,7 +106,6 @@ class Rnn(base.Model):
         )
 
     def output(self) -> tuple[Any, Any]:
-        """The softmax layer: its table [V, units], and its bias [V] or None."""
         return self.softmax.table, self.softmax_bias
 
     def encode(self, batch: Mapping[str, Any], seed: Any = None) -> dict[str, Any]:
@@ -129,14 +121,10 @@ class Rnn(base.Model):
         return {"memory": memory, "bias": masks.padding_bias(source)[:, 0], "states": states}
 
     def hidden(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
-        """What the softmax layer is given at all positions [B, T, D], such as attentional vectors."""
         return self._run_decoder(batch, seed, maps=False)[0]
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the weights of the decoder's attention to the source: "memory", float32 [B, 1, 1, T, S].
-
-        Row t has the weights of the context that target t is predicted from; of a `late` decoder, row 0 is zeros.
-        """
+        """As `Model.attention_maps`, [B, 1, 1, T, S]; of a `late` decoder row 0 is zeros."""
         weights = self._run_decoder(batch, None, maps=True)[1]
         if self.decoder.late:
             weights = ops.pad(weights[:, :-1], ((0, 0), (1, 0), (0, 0)))
@@ -154,7 +142,6 @@ class Rnn(base.Model):
         )
 
     def start(self, memory: Any, beam_size: int, steps: Any) -> tuple[Any, Any, Any]:
-        """Begins a search; as `base.Model` says."""
         state = self.decoder.first(memory["states"])
         state = keras.tree.map_structure(lambda value: ops.repeat(value, beam_size, axis=1), state)
 

@@ -39,7 +39,6 @@ class RnnCost(base.Cost):
     experts: ExpertsSize | None = None
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """As `base.Cost`."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
         source = sum(size.products for size in self.encoder) + self.source_matrices
         target = sum(size.products for size in self.decoder) + self.target_matrices

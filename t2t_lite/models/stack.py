@@ -97,7 +97,6 @@ class Stack(Block):
         self.final_norm = LayerNorm(hparams.norm_epsilon, dtype=dtype, name="final_norm") if pre else None
 
     def num_layers(self) -> int:
-        """N."""
         return self.hparams.num_layers
 
     def run(self, x: Any, *memory: Any, seed: Any, caches: Sequence[Any] | None = None, **biases: Any) -> Any:

@@ -22,11 +22,7 @@ class TransformerCost(Cost):
     target_vocab_size: int
 
     def forward_flops(self, source_lengths: Any, target_lengths: Any) -> int:
-        """FLOPs from ids to logits, with full (not causally halved) attention scores.
-
-        Args:
-            source_lengths, target_lengths: of one pair, or int arrays [pairs] to add up.
-        """
+        """As `Cost.forward_flops`, with full (not causally halved) attention scores."""
         s, t = (np.asarray(lengths, np.int64) for lengths in (source_lengths, target_lengths))
         hparams = self.hparams
         attention_width = hparams.num_heads * sum(hparams.head_sizes)

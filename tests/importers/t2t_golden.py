@@ -1,4 +1,4 @@
-"""Reads what scripts of tests/golden stored of tensor2tensor's graphs, as arrays."""
+"""What scripts of tests/golden stored of tensor2tensor's graphs, as arrays; and the reference for imported models."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+
+from t2t_lite.importers.imported import Imported
+from tests import reference
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
 
@@ -29,3 +32,17 @@ def arrays(golden: dict[str, Any], kind: str) -> dict[str, Any]:
         found[path], at = values.astype(tf.as_dtype(str(name)).as_numpy_dtype), at + math.prod(shape)
     assert at == len(golden[f"{kind}/values"])
     return found
+
+
+def reference_of(imported: Imported) -> reference.Transformer:
+    """The equations in float64, with imported weights."""
+    described = imported.description
+    return reference.Transformer(
+        {path.removeprefix("transformer/"): np.float64(weight) for path, weight in imported.weights.items()},
+        described.num_layers,
+        described.num_heads,
+        described.norm,
+        described.num_decoder_layers,
+        described.positions,
+        norm_epsilon=described.norm_epsilon,
+    )

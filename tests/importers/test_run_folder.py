@@ -101,17 +101,6 @@ def test_learned_positions_of_opennmt_are_no_limit(tmp_path: Path) -> None:
     assert [values[name] for name in names] == [9, 256, 512, 50]
 
 
-def test_the_recipe_says_what_the_checkpoint_says(tmp_path: Path) -> None:
-    dropouts = {"layer_prepostprocess_dropout": 0.25, "relu_dropout": 0.0, "label_smoothing": 0.2}
-    imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS | dropouts)])
-    assert imported.settings_file == str(tmp_path / "hparams.json")
-    values = config.to_dict(run_folder.recipe(imported, {"beam_size": 2}))
-    wanted = {"d_model": 8, "d_ff": 12, "num_heads": 2, "num_layers": 2, "norm": "pre", "share_embeddings": True}
-    wanted |= {"dropout": 0.25, "relu_dropout": 0.0, "attention_dropout": 0.0, "label_smoothing": 0.2}
-    wanted |= {"beam_size": 2, "length_penalty": 0.6, "extra_length": 50}
-    assert {name: values[name] for name in wanted} == wanted
-
-
 def _imported(rows: tuple[int, int], hparams: dict[str, Any], tmp_path: Path) -> Imported:
     imported = tensor2tensor.read([save(tmp_path / "model.ckpt-1", variables(), HPARAMS | hparams)])
     sizes = {"source_vocab_size": rows[0], "target_vocab_size": rows[1]}

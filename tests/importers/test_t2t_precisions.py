@@ -81,21 +81,6 @@ def test_the_report_says_what_is_computed_otherwise(tmp_path: Path) -> None:
     assert t2t_precision.describe(named) == said("float16")
 
 
-@pytest.mark.parametrize("name", ["bfloat16_weights", "bfloat16", "float16", "automatic", "multistep"])
-def test_the_target_space_is_read_off_any_optimizer(tmp_path: Path, name: str) -> None:
-    space = tensor2tensor.read([_save(tmp_path, name)[1]]).target_space
-    assert space is not None
-    assert (space.row, space.why) == (SPACE, "training moved row 5")
-
-
-def test_scales_of_losses_are_left_out(tmp_path: Path) -> None:
-    left = {name: _read(_save(tmp_path / name, name)[1]).variables.counters for name in ("float16", "automatic")}
-    assert left == {
-        "float16": ("bad_steps", "global_step", "good_steps", "loss_scale"),
-        "automatic": ("current_loss_scale", "global_step", "good_steps"),
-    }
-
-
 def test_the_mean_of_weights_in_bfloat16_is_that_of_what_they_mean(tmp_path: Path) -> None:
     golden, arrays = _golden("bfloat16_weights")
     hparams = json.loads(str(golden["hparams"]))

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import t2t_model, t2t_slots, tensor2tensor
 from t2t_lite.importers.imported import Imported
@@ -175,8 +174,3 @@ def test_slots_that_cannot_be_taken_over(tmp_path: Path) -> None:
 
 def _read(folder: Path, arrays: dict[str, Any]) -> Imported:
     return tensor2tensor.read([save(folder / "model.ckpt-1", arrays)], target_space_id=SPACE)
-
-
-def test_a_recipe_of_the_import_is_one_that_training_takes(case: Case) -> None:
-    hparams = t2t_model.recipe(case.before.description, case.before.hparams)
-    assert config.from_dict(type(hparams), config.to_dict(hparams)) == hparams

@@ -51,40 +51,34 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return calls
 
 
-def _traced(function: Any, *signature: Any, jit: bool = False) -> None:
+def _trace(function: Any, *signature: Any, jit: bool = False) -> None:
     graph(function, jit_compile=jit).get_concrete_function(*signature)
 
 
-def test_a_beam_search_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
-    _traced(lambda source: beam_search(translator.model, source, beam_size=2, alpha=0.6, extra_length=3), IDS)
-    assert not in_blocks
-
-
-def test_sampling_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
-    sampling = Sampling(make_sampler("random", {}), 1)
-    _traced(lambda source: sample(translator.model, source, sampling, num_samples=2, extra_length=3), IDS)
-    assert not in_blocks
-
-
-def test_a_dev_loss_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+def _evaluate(translator: Translator) -> None:
     store: Any = SimpleNamespace(target_vocabulary=translator.target_vocabulary, splits=lambda: ())
     Evaluator(translator.model, store, translator, names.metric("bleu"))._sums.get_concrete_function()
-    assert not in_blocks
 
 
-def test_a_score_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
-    _traced(lambda source, target: log_probs(translator.model, source, target), IDS, IDS)
-    assert not in_blocks
-
-
-def test_attention_maps_compute_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
-    attend(translator, LINES[:1], LINES[1])
-    assert not in_blocks
-
-
-def test_an_export_computes_them_one_by_one(translator: Translator, in_blocks: list[Any]) -> None:
+def _export(translator: Translator) -> None:
     for signature in ServedModel(translator, SIGNATURES).signatures.values():
         signature.get_concrete_function()
+
+
+SAMPLING = Sampling(make_sampler("random", {}), 1)
+WITHOUT_XLA = {
+    "beam search": lambda t: _trace(lambda s: beam_search(t.model, s, beam_size=2, alpha=0.6, extra_length=3), IDS),
+    "sampling": lambda t: _trace(lambda s: sample(t.model, s, SAMPLING, num_samples=2, extra_length=3), IDS),
+    "dev loss": _evaluate,
+    "score": lambda t: _trace(lambda source, target: log_probs(t.model, source, target), IDS, IDS),
+    "attention maps": lambda t: attend(t, LINES[:1], LINES[1]),
+    "export": _export,
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_XLA)
+def test_they_are_computed_one_by_one(translator: Translator, in_blocks: list[Any], what: str) -> None:
+    WITHOUT_XLA[what](translator)
     assert not in_blocks
 
 
@@ -97,5 +91,5 @@ def test_training_computes_them_in_blocks_with_xla_alone(
         how: Any = {"groups": 1, "shards": 1, "jit": jit}
         return loss_and_gradients(translator.model, batch, seed, 9.0, (0.1, "all"), **how)[1]
 
-    _traced(gradients, IDS, IDS, jit=jit)
+    _trace(gradients, IDS, IDS, jit=jit)
     assert bool(in_blocks) is jit

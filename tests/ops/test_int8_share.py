@@ -1,51 +1,34 @@
 """How much of a model becomes int8, and what is refused; runs on any processor, with int8 products or without."""
 
-from typing import Any
-
 import keras
 import numpy as np
 import pytest
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.models.bytenet import ByteNet
-from t2t_lite.models.bytenet_hparams import ByteNetHParams
-from t2t_lite.models.convs2s import ConvS2S
-from t2t_lite.models.convs2s_hparams import ConvS2SHParams
-from t2t_lite.models.rnn import Rnn
-from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.models.transformer import Transformer
-from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.ops.int8 import quantize
+from tests.families import VARIANTS, build
 
-V = 30
-TRANSFORMER = TransformerHParams(num_layers=2, d_model=16, d_ff=48, num_heads=2)
-CONVS2S = ConvS2SHParams(encoder_layers="2x16x3", decoder_layers="16x3+12x1", d_model=16, d_out=16)
-
-
-def _rnn(**changes: Any) -> RnnHParams:
-    return RnnHParams(num_layers=3, d_model=16, **changes)
+POSITIONS = [f"convs2s/{side}_embedding/positions" for side in ("source", "target")]
 
 
 @pytest.mark.parametrize(
-    ("model_class", "hparams", "share", "left"),
+    ("name", "left"),
     [
-        (Transformer, TRANSFORMER, "100.0%", []),
-        (ConvS2S, CONVS2S, "100.0%", [f"convs2s/{side}_embedding/positions" for side in ("source", "target")]),
-        (ByteNet, ByteNetHParams(num_layers=1, d_model=16), "100.0%", []),
-        (Rnn, _rnn(), "100.0%", []),
-        (Rnn, _rnn(attention_score="additive"), "99.9%", ["rnn/decoder/attention/vector"]),
-        (Rnn, _rnn(encoder="gnmt", wiring="gnmt"), "100.0%", []),
-        (Rnn, _rnn(encoder="reversed", wiring="vinyals", share_embeddings=False), "100.0%", []),
+        *((name, []) for name in ("transformer/post", "bytenet/paper", "rnn/general", "rnn/gnmt_v2_not_fed")),
+        ("convs2s/sizes", POSITIONS),
+        ("rnn/vinyals", ["rnn/decoder/attention/vector"]),
     ],
-    ids=["transformer", "convs2s", "bytenet", "rnn", "rnn_additive", "gnmt", "vinyals"],
 )
-def test_the_share_of_int8_is_said(
-    model_class: Any, hparams: Any, share: str, left: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    model = model_class.from_hparams(hparams, V, V, True)
+def test_the_share_of_int8_is_logged(name: str, left: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    model = build(name.partition("/")[0], VARIANTS[name])
+    matrices = [weight for weight in model.weights if len(weight.shape) > 1 and not weight.path.endswith("positions")]
+    exact = sum(weight.value.shape.num_elements() for weight in matrices if weight.path in left)
+    share = 1 - exact / sum(weight.value.shape.num_elements() for weight in matrices)
     with caplog.at_level("INFO", "t2t_lite"):
         quantize(model)
-    assert caplog.messages == [f"int8: {share} of the numbers in the matrices of the model; all else is float32."]
+    assert caplog.messages == [
+        f"int8: {100 * share:.1f}% of the numbers in the matrices of the model; all else is float32."
+    ]
     assert [weight.path for weight in model.weights if len(weight.shape) > 1] == left
 
 
@@ -57,7 +40,7 @@ def test_a_model_of_other_layers_is_refused() -> None:
 
 
 def test_weights_that_are_not_finite_are_not_rounded_to_something() -> None:
-    model = Transformer.from_hparams(TRANSFORMER, V, V, True)
+    model = build("transformer", VARIANTS["transformer/post"])
     table = model.softmax.table.numpy()
     table[3, 4] = np.nan
     model.softmax.table.assign(table)

@@ -16,25 +16,16 @@ from t2t_lite.layers.functions import current
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
-from t2t_lite.models.bytenet import ByteNet
-from t2t_lite.models.bytenet_hparams import ByteNetHParams
-from t2t_lite.models.convs2s import ConvS2S
-from t2t_lite.models.convs2s_hparams import ConvS2SHParams
-from t2t_lite.models.rnn import Rnn
-from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.models.transformer_moe import TransformerMoe
-from t2t_lite.models.transformer_moe_hparams import TransformerMoeHParams
 from t2t_lite.ops import prepacked
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
 from t2t_lite.ops.prepared import prepare_weights, weights_read_once
 from tests import convs2s_reference, reference
+from tests.families import SOURCE, VARIANTS, V, build
 from tests.searches import search_graph
-
-V, EOS = 30, 1
 
 
 class MoeModel(keras.Model):
@@ -47,19 +38,12 @@ class MoeModel(keras.Model):
         reference.randomise(self, 1)
 
 
-RELATIVE: dict[str, Any] = {
-    "max_relative_position": 2,
-    "attention_biases": True,
-    "source_vector": True,
-    "num_decoder_layers": 1,
-}
 MODEL = TransformerHParams(num_layers=2, d_model=16, d_ff=256, num_heads=2)  # 256 columns are padded with some more
-SOURCES = np.array([[5, 9, 20, 7, EOS], [11, 3, EOS, 0, 0], [29, 28, 4, EOS, 0]], np.int32)
 
 
-def _model(seed: int = 4, **changes: Any) -> Transformer:
-    model = Transformer.from_hparams(config.replace(MODEL, **changes), V, V, True)
-    reference.randomise(model, seed, 2.0)
+def _model() -> Transformer:
+    model = Transformer.from_hparams(MODEL, V, V, True)
+    reference.randomise(model, 4, 2.0)
     return model
 
 
@@ -155,61 +139,37 @@ def test_matrices_stand_for_weights_in_one_thread_until_the_search_ends_or_fails
     assert prepared() == {False}
 
 
-def _rnn(seed: int = 4, **changes: Any) -> Rnn:
-    model = Rnn.from_hparams(config.replace(RnnHParams(num_layers=1, d_model=16), **changes), V, V, True)
-    reference.randomise(model, seed, 2.0)
+def _build(name: str, precision: str, seed: int) -> Any:
+    model = build(name.partition("/")[0], config.replace(VARIANTS[name], precision=precision))
+    if seed:
+        (convs2s_reference if name.startswith("convs2s") else reference).randomise(model, seed)
     return model
 
 
-def _convs2s(seed: int = 4, **changes: Any) -> ConvS2S:
-    sizes: dict[str, Any] = {"encoder_layers": "16x3", "decoder_layers": "16x3+12x2", "d_model": 16, "d_out": 16}
-    model = ConvS2S.from_hparams(ConvS2SHParams(**sizes, **changes), V, V, True)
-    convs2s_reference.randomise(model, seed)
-    return model
-
-
-def _bytenet(seed: int = 4, **changes: Any) -> ByteNet:
-    model = ByteNet.from_hparams(ByteNetHParams(num_layers=2, d_model=8, dilations=2, **changes), V, V, True)
-    reference.randomise(model, seed, 2.0)
-    return model
-
-
-def _transformer_moe(seed: int = 4) -> TransformerMoe:
-    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_experts": 4}
-    model = TransformerMoe.from_hparams(TransformerMoeHParams(**sizes), V, V, True)
-    reference.randomise(model, seed, 2.0)
-    return model
-
-
-@pytest.mark.commit("_convs2s-{'precision': 'bfloat16'}")
+@pytest.mark.commit("convs2s/sizes-bfloat16")
 @pytest.mark.parametrize(
-    ("make", "changes"),
+    ("name", "precision"),
     [
-        (_model, {}),
-        (_model, {"precision": "bfloat16"}),
-        (_model, {"norm": "pre", "positions": "learned", "share_embeddings": False, "d_v": 12}),
-        (_model, RELATIVE),
-        (_rnn, {}),
-        (_convs2s, {}),
-        (_convs2s, {"precision": "bfloat16"}),
-        (_bytenet, {"wiring": "tensor2tensor"}),
-        (_rnn, {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 2}),
-        (_transformer_moe, {}),
+        *((name, "float32") for name in ("transformer/post", "transformer/pre_learned", "transformer/relative")),
+        *(
+            (name, "float32")
+            for name in ("rnn/general", "rnn/gnmt_v2", "bytenet/tensor2tensor", "transformer_moe/plain")
+        ),
+        *((name, precision) for name in ("convs2s/sizes",) for precision in ("float32", "bfloat16")),
+        ("transformer/post", "bfloat16"),
     ],
-    ids=lambda value: getattr(value, "__name__", str(value)),
 )
-def test_a_search_with_prepacked_weights_finds_the_same(make: Any, changes: dict[str, Any]) -> None:
-    _need(changes.get("precision", "float32"))
-    for beam_size in (3,) if changes else (1, 3):
-        plain, packed = (
-            search_graph(make(**changes), beam_size, extra=8, prepack=prepack) for prepack in (False, True)
+def test_a_search_with_prepacked_weights_finds_the_same(name: str, precision: str) -> None:
+    _need(precision)
+    for beam_size in (1, 3) if name == "transformer/post" else (3,):
+        plain, packed, other = (  # models must not share what they keep
+            search_graph(_build(name, precision, seed), beam_size, extra=8, prepack=prepack)
+            for prepack, seed in ((False, 0), (True, 0), (True, 5))
         )
-        # Models must not share what they keep.
-        other = search_graph(make(5, **changes), beam_size, extra=8, prepack=True)
-        for sources in (SOURCES, SOURCES[:1], SOURCES):
+        for sources in (SOURCE, SOURCE[:1], SOURCE):
             (ids, scores), (again, theirs), (different, _) = (search(sources) for search in (plain, packed, other))
             np.testing.assert_array_equal(again, ids)
-            np.testing.assert_allclose(theirs, scores, rtol=1e-5 if "precision" not in changes else 2e-2)
+            np.testing.assert_allclose(theirs, scores, rtol=1e-5 if precision == "float32" else 2e-2)
             assert different.shape != ids.shape or not np.array_equal(different, ids)
 
 

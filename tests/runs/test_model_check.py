@@ -69,12 +69,12 @@ def _with_step(change: Any) -> Any:
     return start
 
 
-def _begun(**changes: Any) -> Any:
-    """A `start` that returns another `fixed`, `state` or `step`."""
+def _begun(state: Any) -> Any:
+    """A `start` that returns another state."""
 
     def start(self: Any, memory: Any, beam_size: int, steps: Any) -> Any:
-        fixed, state, step = _Sound.start(self, memory, beam_size, steps)
-        return changes.get("fixed", fixed), changes.get("state", state), changes.get("step", step)
+        fixed, _, step = _Sound.start(self, memory, beam_size, steps)
+        return fixed, state, step
 
     return start
 
@@ -132,64 +132,65 @@ def _in_a_loop(layer: Any, x: Any) -> Any:
     return ops.fori_loop(0, 2, lambda _, x: layer(x, training=True), x)
 
 
-LEFT = "step has to compute with the `fixed` and `state` that it is given, not with start's memory, which has all"
+def _from_hparams(make: Callable[[Any, int], Any]) -> dict[str, Any]:
+    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
+        return make(cls, target_vocab_size)
+
+    return {"from_hparams": classmethod(from_hparams)}
+
+
+def _hidden(change: Callable[[Any, Any, Any], Any], name: str = "hidden") -> dict[str, Any]:
+    """A `hidden`, or `hidden_and_sums`, that returns change(model, batch, what it would return)."""
+    return {name: lambda self, batch, seed=None: change(self, batch, _Sound.hidden(self, batch))}
+
+
+def _relogit(change: Any) -> dict[str, Any]:
+    return {"start": _with_step(lambda logits, state: (change(logits), state))}
+
+
+LEFT = "step has to compute with the `fixed` and `state` that it is given, not with start's memory"
 CHANGES = "in training it changes variables by itself ("
-TRIED = "with B=2, S=5, T=7 and K=3"
-# For each fault: the members of a class derived from `_Sound`, and the message after the model's name.
+SIZES = "It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
+# For each fault: the members of a class derived from `_Sound`, and part of the message.
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "from_hparams raises": ({"from_hparams": classmethod(_raises)}, "from_hparams raised KeyError: 'units' ({file}, "),
-    "no model": (
-        {"from_hparams": classmethod(lambda cls, hparams, source_vocab_size, target_vocab_size, shared: 7)},
-        "from_hparams returned a int, not a model.",
-    ),
+    "no model": (_from_hparams(lambda cls, size: 7), "from_hparams returned a int, not a model."),
     "cost": ({"cost": 12}, "cost is a int, not a t2t_lite.models.base.Cost."),
     "output alone": ({"output": lambda self: self.table}, "output returned a Variable, not (table, bias or None)."),
     "a table in the precision": (
         {"output": lambda self: (ops.cast(self.table, "bfloat16"), None)},
-        "output's table is bfloat16 [23, 4], not a float32 weight or array computed from weights.",
+        "output's table is bfloat16 [23, 4], not a float32 weight",
     ),
     "vocabulary": (
-        {"from_hparams": classmethod(lambda cls, hparams, source_vocab_size, target_vocab_size, shared: cls(31))},
-        f"output's table is float32 [31, 4], not [{V}, any], which is [V, D] {TRIED}.",
+        _from_hparams(lambda cls, size: cls(31)),
+        f"output's table is float32 [31, 4], not [{V}, any], which is [V, D] with B=2, S=5, T=7 and K=3",
     ),
     "width": (
-        {"hidden": lambda self, batch, seed=None: ops.pad(_Sound.hidden(self, batch), ((0, 0), (0, 0), (0, 1)))},
-        f"hidden's result is float32 [2, 7, 5], not [2, 7, 4], which is [B, T, D], D as in output's table {TRIED}.",
+        _hidden(lambda self, batch, hidden: ops.pad(hidden, ((0, 0), (0, 0), (0, 1)))),
+        "hidden's result is float32 [2, 7, 5], not [2, 7, 4], which is [B, T, D], D as in output's table",
     ),
     "sentences elsewhere": (
         {"encode": lambda self, batch, seed=None: ops.transpose(_Sound.encode(self, batch))},
-        f"encode's result is float32 [4, 2], not [2, 2], which is sentences on the first axis {TRIED}.",
+        "encode's result is float32 [4, 2], not [2, 2], which is sentences on the first axis",
     ),
     "a number": ({"encode": lambda self, batch, seed=None: [1.5]}, "encode's result[0] is a float, not an array."),
     "a length that is known in the check alone": (
-        {"hidden": lambda self, batch, seed=None: _Sound.hidden(self, batch) * ops.ones((batch["target"].shape[1], 1))},
-        "as in training: keras.ops.shape(x) has them, x.shape has None.",
+        _hidden(lambda self, batch, hidden: hidden * ops.ones((batch["target"].shape[1], 1))),
+        SIZES,
     ),
-    "a seed for TensorFlow": (
-        {"hidden_and_sums": _with_noise},
-        "A seed is int32 [3]: pass it to fold_in, Dropout or random_bits of t2t_lite.layers.dropout, to nothing else.",
-    ),
+    "a seed for TensorFlow": ({"hidden_and_sums": _with_noise}, "A seed is int32 [3]: pass it to fold_in, Dropout or"),
     "running statistics": (_with(lambda: keras.layers.BatchNormalization(name="norm")), f"{CHANGES}norm"),
-    "a seed of its own in a loop": (
-        _with(lambda: keras.layers.Dropout(0.5, name="drop"), _in_a_loop),
-        "only updates may change them. Take Dropout of t2t_lite.layers.dropout, and a norm without running statistics.",
-    ),
+    "a seed of its own in a loop": (_with(lambda: keras.layers.Dropout(0.5, name="drop"), _in_a_loop), CHANGES),
     "late weights": ({"hidden": _late}, "from_hparams has to make all weights; sound/late came with a later call."),
     "start": ({"start": lambda self, memory, beam_size, steps: memory}, "start has to return (fixed, state, step)"),
     "state of the beam": (
         {"start": _begun(state={"h": ops.zeros((2, 4, 3))})},
-        f"start's state['h'] is float32 [2, 4, 3], not [2, 3, 3], which is [B, K, ...] {TRIED}.",
+        "start's state['h'] is float32 [2, 4, 3], not [2, 3, 3], which is [B, K, ...]",
     ),
     "step": ({"start": _with_step(lambda logits, state: logits)}, "step has to return (logits, state)."),
     "a step with start's memory": ({"start": _begun_with_memory}, LEFT),
-    "logits": (
-        {"start": _with_step(lambda logits, state: (logits[:, :, :-1], state))},
-        f"step's logits is float32 [2, 3, 22], not [2, 3, {V}], which is [B, K, V] {TRIED}.",
-    ),
-    "precision": (
-        {"start": _with_step(lambda logits, state: (ops.cast(logits, "bfloat16"), state))},
-        "step's logits are bfloat16, not float32.",
-    ),
+    "logits": (_relogit(lambda x: x[:, :, :-1]), f"step's logits is float32 [2, 3, 22], not [2, 3, {V}]"),
+    "precision": (_relogit(lambda x: ops.cast(x, "bfloat16")), "step's logits are bfloat16, not float32."),
     "a state that grows": (
         {"start": _with_step(lambda logits, state: (logits, {**state, "h": ops.tile(state["h"], (1, 1, 2))}))},
         "step made float32 [2, 3, 8] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not change.",
@@ -200,37 +201,24 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "reorder": (
         {"reorder": lambda self, state, parents: {**state, "h": state["h"][:, :1]}},
-        "reorder made float32 [2, 1, 4] of state['h'], which was float32 [2, 3, 4]; its sizes and dtype may not",
+        "reorder made float32 [2, 1, 4] of state['h'], which was float32 [2, 3, 4];",
     ),
     "is_full": ({"is_full": lambda self, state: state["seen"]}, "is_full returned int32 [], not a bool scalar."),
     "sums alone": (
-        {"hidden_and_sums": lambda self, batch, seed=None: _Sound.hidden(self, batch)},
+        _hidden(lambda self, batch, hidden: hidden, "hidden_and_sums"),
         "hidden_and_sums returned float32 [2, 7, 4], not (hidden, sums or None).",
     ),
     "whole sums": (
-        {
-            "hidden_and_sums": lambda self, batch, seed=None: (_Sound.hidden(self, batch), ops.sum(batch["target"], 1)),
-            "balance_groups": 1,
-        },
+        {**_hidden(lambda self, batch, h: (h, ops.sum(batch["target"], 1)), "hidden_and_sums"), "balance_groups": 1},
         "hidden_and_sums' sums are int32 [2], not a float32 array.",
     ),
-    "sums of the whole batch": (
-        _with_sums(ops.zeros(3)),
-        f"hidden_and_sums' sums is float32 [3], not [2], which is sentences on the first axis {TRIED}.",
-    ),
+    "sums of the whole batch": (_with_sums(ops.zeros(3)), "hidden_and_sums' sums is float32 [3], not [2], which is "),
     "groups without sums": (_with_sums(None), "hidden_and_sums' sums are a NoneType, and balance_groups is 2."),
     "sums without a loss": (
         _with_sums(ops.zeros((2, 3))),
-        "further_loss raised NotImplementedError: Mine has sums, and so needs a further_loss. (",
+        "NotImplementedError: Mine has sums, and so needs a further_loss. (",
     ),
-    "a loss of the whole batch": (
-        _with_sums(ops.zeros((2, 3)), further_loss=lambda self, sums: ops.sum(sums)),
-        "further_loss returned float32 [], not float32 [G].",
-    ),
-    "maps of other kinds": (
-        {"attention_kinds": ("memory",)},
-        "attention_maps returned nothing, and attention_kinds says memory.",
-    ),
+    "maps of other kinds": ({"attention_kinds": ("memory",)}, "attention_maps returned nothing, and attention_kinds"),
     "maps of another shape": (
         {"attention_kinds": ("memory",), "attention_maps": lambda self, batch: {"memory": ops.zeros((2, 1, 1, 5, 7))}},
         "attention_maps' 'memory' is float32 [2, 1, 1, 5, 7], not [2, any, any, 7, 5], which is [B, L, H, T, S]",
@@ -239,10 +227,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"from_hparams": classmethod(_called), "hidden": lambda self, batch, seed=None: [][3]},
         "from_hparams raised IndexError: list index out of range ({file}, line ",
     ),
-    "kinds": (
-        {"attention_kinds": ("self",)},
-        "attention_kinds is ('self',); there are encoder, decoder, memory.",
-    ),
+    "kinds": ({"attention_kinds": ("self",)}, "attention_kinds is ('self',); there are encoder, decoder, memory."),
 }
 
 
@@ -261,8 +246,8 @@ def test_a_run_opens_although_its_model_could_not_be_trained(fault: str) -> None
 
 
 def test_two_weights_of_one_path_are_refused_when_a_model_is_made_and_by_checkpoints(tmp_path: Path) -> None:
-    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
-        model = cls(target_vocab_size)
+    def make(cls: Any, size: int) -> Any:
+        model = cls(size)
         model._tracker.unlock()
         model.parts = [keras.layers.Dense(D, name="inner") for _ in range(2)]
         for part in model.parts:
@@ -271,15 +256,15 @@ def test_two_weights_of_one_path_are_refused_when_a_model_is_made_and_by_checkpo
 
     message = r"The model Mine has two weights that are called inner/kernel, .* Give each layer a name of its own; "
     with pytest.raises(UsageError, match=message):
-        _make({"from_hparams": classmethod(from_hparams)})
-    twice = from_hparams(type("Mine", (_Sound,), {}), None, V, V, True)
+        _make(_from_hparams(make))
+    twice = make(type("Mine", (_Sound,), {}), V)
     with pytest.raises(UsageError, match=message):
         Checkpoints(tmp_path, twice)
 
 
 def test_unnamed_layers_have_the_same_names_whenever_a_model_is_made() -> None:
-    def from_hparams(cls: Any, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> Any:
-        model = cls(target_vocab_size)
+    def make(cls: Any, size: int) -> Any:
+        model = cls(size)
         model._tracker.unlock()
         model.norms = [keras.layers.LayerNormalization(center=False) for _ in range(2)]
         for norm in model.norms:
@@ -288,7 +273,7 @@ def test_unnamed_layers_have_the_same_names_whenever_a_model_is_made() -> None:
 
     names = [keras.layers.LayerNormalization().name]
     for _ in range(2):
-        model = _make({"from_hparams": classmethod(from_hparams)})
+        model = _make(_from_hparams(make))
         paths = [weight.path for weight in model.weights[1:]]
         assert paths == ["layer_normalization/gamma", "layer_normalization_1/gamma"]
     names.append(keras.layers.LayerNormalization().name)

@@ -20,7 +20,7 @@ from t2t_lite.importers import compare_outputs, tensor2tensor
 from t2t_lite.importers.vocabularies import SubwordVocabulary
 from t2t_lite.runs.checkpoint import list_checkpoints, variable_key
 from t2t_lite.runs.open_run import open_run
-from tests.importers.forward import Forward
+from tests.importers import t2t_golden
 from tests.importers.made_up import HPARAMS, save, variables
 from tests.subword_files import PIECES, file_of
 from tests.system.conftest import Run, write_lines
@@ -56,7 +56,7 @@ def imported(run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 def _greedy(folder: Path, vocabulary: SubwordVocabulary, line: str) -> list[int]:
     """Greedy decoding in float64 from the equations, position by position."""
-    forward = Forward(tensor2tensor.read([folder], target_space_id=3))
+    forward = t2t_golden.reference_of(tensor2tensor.read([folder], target_space_id=3))
     source = np.array([[*vocabulary.encode(line), EOS]])
     ids: list[int] = []
     while len(ids) < source.shape[1] + EXTRA:
