@@ -216,25 +216,28 @@ class Treebank(FolderProblem):
         return pairs
 
     def source_files(self, split: str) -> list[Path]:
-        file = self._file(split)
-        if file is None:
-            raise self._missing(split)
-        return [file]
+        files = self._find_files(split)
+        if not files:
+            found = list_names(path.name for path in Path(self.source_dir).iterdir())
+            names = ", ".join(f"{name}.trees" for name in SPLIT_NAMES[split])
+            raise DataError(
+                f"{self.source_dir} has no {split} trees. Looked for a file called {names} (or .mrg, .txt, ...), plain "
+                f"or compressed; found {found}."
+            )
+        return files
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folder holds; DataError unless train and dev are among them."""
-        found = tuple(split for split in SPLITS if self._file(split))
         for split in ("train", "dev"):
-            if split not in found:
-                raise self._missing(split)
-        return found
+            self.source_files(split)
+        return SPLITS if self._find_files("test") else SPLITS[:2]
 
     def options(self) -> dict[str, Any]:
         # Not the file's path: it may change, or be gone when the run is opened.
         drop = {"drop": ",".join(self.drop)} if self.drop else {}
         return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **drop, **self._prm()}
 
-    def _file(self, split: str) -> Path | None:
+    def _find_files(self, split: str) -> list[Path]:
         folder = Path(self.source_dir)
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your files of trees.")
@@ -245,16 +248,7 @@ class Treebank(FolderProblem):
                 f"{folder}: several files could be the {split} trees: {list_names(path.name for path in found)}. "
                 "Keep one of them there."
             )
-        return found[0] if found else None
-
-    def _missing(self, split: str) -> DataError:
-        found = list_names(path.name for path in Path(self.source_dir).iterdir())
-        names = SPLIT_NAMES[split][1:]
-        others = f" ({', '.join(names)} in place of {split}, too)" if names else ""
-        return DataError(
-            f"{self.source_dir} has no {split} trees. Looked for a file called {split}.trees, {split}.mrg, {split}.txt "
-            f"or the like{others}, plain or compressed; found {found}."
-        )
+        return found
 
 
 @register_problem
@@ -273,9 +267,8 @@ class WsjParsing(FolderProblem):
 
     def splits(self) -> tuple[str, ...]:
         """All three; DataError where the folder of a section is missing or empty."""
-        root = self._root()
-        for number in itertools.chain.from_iterable(_SECTIONS.values()):
-            _section(root / f"{number:02}")
+        for split in SPLITS:
+            self.source_files(split)
         return SPLITS
 
     def _root(self) -> Path:
@@ -316,10 +309,6 @@ class WsjParsingSemi(WsjParsing):
 
     def source_files(self, split: str) -> list[Path]:
         return [*super().source_files(split), *(self._extra_files() if split == "train" else [])]
-
-    def splits(self) -> tuple[str, ...]:
-        self._extra_files()
-        return super().splits()
 
     def options(self) -> dict[str, Any]:
         return {**super().options(), "extra_dir": self.extra_dir}

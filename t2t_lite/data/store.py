@@ -116,7 +116,7 @@ class Store:
         """How to read the outputs of a model of these data."""
         for name in self.codec.file_names:
             if name in self.manifest["files"]:
-                self._small_file(name)  # compares its checksum
+                self._verify(name)
         return self.codec.outputs(self.folder, self.target_vocabulary)
 
     def splits(self) -> tuple[str, ...]:
@@ -137,10 +137,9 @@ class Store:
     def text(self, name: str) -> tuple[list[str], list[str]]:
         """Returns (sources, targets) of dev or test as the problem gave them; read once, as the ids."""
         if name not in self._texts:
-            facts = self._facts(name)
-            if not facts["text"]:
+            if not self._facts(name)["text"]:
                 raise DataError(f"{self.folder} holds the text of dev and test only, not of {name}.")
-            sources, targets = (self._text(name, side, facts["pairs"]) for side in SIDES)
+            sources, targets = (self._text(name, side) for side in SIDES)
             self._texts[name] = sources, targets
         return self._texts[name]
 
@@ -151,24 +150,21 @@ class Store:
     def verify(self) -> None:
         """Reads every file and compares its SHA-256 with the manifest's; DataError names the first that differs."""
         for name in self.manifest["files"]:
-            self._compare(name, sha256_of(self.folder / name))
+            self._verify(name)
 
-    def _compare(self, name: str, checksum: str) -> None:
-        wanted = self.manifest["files"][name]["sha256"]
-        if checksum != wanted:
+    def _verify(self, name: str) -> Path:
+        """Returns the path of a file after comparing its checksum; small files are read whole anyway."""
+        path, wanted = self.folder / name, self.manifest["files"][name]["sha256"]
+        found = sha256_of(path)
+        if found != wanted:
             raise DataError(
-                f"{self.folder / name} is damaged: its checksum is {checksum[:12]}..., the manifest's "
-                f"{wanted[:12]}.... {_remedy(self.folder)}"
+                f"{path} is damaged: its checksum is {found[:12]}..., the manifest's {wanted[:12]}.... "
+                f"{_remedy(self.folder)}"
             )
-
-    def _small_file(self, name: str) -> Path:
-        """Returns the path of a file after comparing its checksum; such a file is small and read whole anyway."""
-        path = self.folder / name
-        self._compare(name, sha256_of(path))
         return path
 
     def _vocabulary(self, side: str) -> AnyVocabulary:
-        return vocabulary_files.load(self._small_file(self.manifest["vocabularies"][side]))
+        return vocabulary_files.load(self._verify(self.manifest["vocabularies"][side]))
 
     def _facts(self, name: str) -> dict[str, Any]:
         if name not in self.manifest["splits"]:
@@ -193,11 +189,8 @@ class Store:
         vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
         return Tokens(data, offsets, vocabulary.size, self.folder / f"{name}.{side}.ids")
 
-    def _text(self, name: str, side: str, pairs: int) -> list[str]:
-        path = self._small_file(f"{name}.{side}.txt")
-        lines = path.read_bytes().decode("utf-8").split("\n")[:-1]
-        if len(lines) != pairs:
-            raise DataError(f"{path} has {len(lines):,} lines instead of {pairs:,}. {_remedy(self.folder)}")
+    def _text(self, name: str, side: str) -> list[str]:
+        lines = self._verify(f"{name}.{side}.txt").read_bytes().decode("utf-8").split("\n")[:-1]
         return [json.loads(line) for line in lines] if "line_breaks" in self.manifest["settings"] else lines
 
 

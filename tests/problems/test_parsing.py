@@ -197,7 +197,7 @@ def _half_a_gzip(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (_no_trees, "has no train trees. Looked for a file called train.trees, train.mrg"),
+        (_no_trees, "has no train trees. Looked for a file called train.trees (or .mrg, "),
         (_two_files, "several files could be the dev trees: dev.mrg, dev.trees"),
         (_unbalanced, "train.trees, line 3: a tree starts here, but the one of line 2 is not closed"),
         (_binary, "train.trees, line 1: '\\x00\\x01"),
