@@ -56,19 +56,14 @@ class Adam(Optimizer):
         v = self.beta2 * slots["v"] + (1 - self.beta2) * gradient**2
         return weight - rate * m / (tf.sqrt(v) + self.epsilon), {"m": m, "v": v}
 
-    def apply(self, gradients: Sequence[Any], *numbers: Any) -> None:
-        """As in Optimizer, in one pass over each variable."""
-        (rate,) = numbers
-        self._in_one_pass(gradients, rate, self.beta1, self.beta2)
-
-    def apply_if(self, condition: Any, gradients: Sequence[Any], *numbers: Any) -> None:
-        """As in Optimizer; it adds a pass over the gradients, which XLA combines with the update."""
-        wanted = zip((*numbers, self.beta1, self.beta2), (0.0, 1.0, 1.0), strict=True)
-        rate, beta1, beta2 = (tf.where(condition, applied, kept) for applied, kept in wanted)
-        # A gradient that is not finite must not be multiplied, not even by zero.
-        self._in_one_pass([tf.where(condition, g, tf.zeros_like(g)) for g in gradients], rate, beta1, beta2)
-
-    def _in_one_pass(self, gradients: Sequence[Any], rate: Any, beta1: Any, beta2: Any) -> None:
+    def apply(self, gradients: Sequence[Any], *numbers: Any, condition: Any = None) -> None:
+        """As in Optimizer, in one pass over each variable; a condition adds one, which XLA combines with the update."""
+        rate, beta1, beta2 = *numbers, self.beta1, self.beta2
+        if condition is not None:
+            wanted = zip((rate, beta1, beta2), (0.0, 1.0, 1.0), strict=True)
+            rate, beta1, beta2 = (tf.where(condition, applied, kept) for applied, kept in wanted)
+            # A gradient that is not finite must not be multiplied, not even by zero.
+            gradients = [tf.where(condition, g, tf.zeros_like(g)) for g in gradients]
         for variable, slots, gradient in zip(self.variables, self.slots, gradients, strict=True):
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,

@@ -69,7 +69,7 @@ class Optimizer(abc.ABC):
             numbers: float32 scalars, as from `numbers`.
         """
 
-    def apply(self, gradients: Sequence[Any], *numbers: Any) -> None:
+    def apply(self, gradients: Sequence[Any], *numbers: Any, condition: Any = None) -> None:
         """Updates this replica's copy of every variable.
 
         Every replica must be given the same gradients: nothing is exchanged here. So the update may be inside a
@@ -78,14 +78,8 @@ class Optimizer(abc.ABC):
         Args:
             gradients: one per variable, all-reduced.
             numbers: float32 scalars, as from `numbers`.
+            condition: nothing changes unless it holds. It makes no branch, for which a GPU would wait.
         """
-        self._apply(None, gradients, numbers)
-
-    def apply_if(self, condition: Any, gradients: Sequence[Any], *numbers: Any) -> None:
-        """The same without a branch, which would wait for a GPU: nothing changes unless `condition` holds."""
-        self._apply(condition, gradients, numbers)
-
-    def _apply(self, condition: Any, gradients: Sequence[Any], numbers: Sequence[Any]) -> None:
         for variable, slots, gradient in zip(self.variables, self.slots, gradients, strict=True):
             old_weight, old = _read(variable), {name: _read(slot) for name, slot in slots.items()}
             weight, new = self.update(old_weight, old, gradient, *numbers)

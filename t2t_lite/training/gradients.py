@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -73,7 +73,11 @@ def loss_and_gradients(
         gradients, of_softmax = tape.gradient(loss, [sources, apart])
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
-    _check_used(model, unused)
+    if unused:
+        raise UsageError(
+            f"{type(model).__name__}: the loss does not depend on {', '.join(unused)}. Use these weights in hidden(), "
+            "or make them untrainable (trainable=False)."
+        )
     return loss, [
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
@@ -84,14 +88,6 @@ def _of_groups(values: Any, groups: int) -> Any:
     """[rows, ...] -> [groups, ...], the sum over each group's rows."""
     shape = tf.shape(values)
     return tf.reduce_sum(tf.reshape(values, tf.concat([[groups, shape[0] // groups], shape[1:]], 0)), 1)
-
-
-def _check_used(model: Any, unused: Sequence[str]) -> None:
-    if unused:
-        raise UsageError(
-            f"{type(model).__name__}: the loss does not depend on {', '.join(unused)}. Use these weights in hidden(), "
-            "or make them untrainable (trainable=False)."
-        )
 
 
 def _with_lookups(of_table: Any, of_lookups: Any, jit: bool) -> Any:

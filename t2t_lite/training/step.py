@@ -295,7 +295,7 @@ class TrainStep:
             & ((strict == 0) | (StepResult(*tf.unstack(before)).applied > 0))
         )
         if self._jit:
-            self._optimizer.apply_if(applied, gradients, *numbers)
+            self._optimizer.apply(gradients, *numbers, condition=applied)
         else:
             tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
         return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32)])

@@ -123,23 +123,23 @@ def test_adams_rule_is_what_tensorflows_kernel_makes() -> None:
 
 @pytest.mark.commit
 @pytest.mark.parametrize("name", SETTINGS)
-def test_apply_if_makes_the_same_update_with_xla_or_none_at_all(name: str) -> None:
+def test_apply_on_a_condition_makes_the_same_update_with_xla_or_none_at_all(name: str) -> None:
     start, gradients = _start_and_gradients()
 
     def state(optimizer: Optimizer) -> Arrays:
         return [v.numpy() for v in (*optimizer.variables, *(s for slots in optimizer.slots for s in slots.values()))]
 
     plain, xla = (_make(name, [tf.Variable(w.astype("float32")) for w in start]) for _ in range(2))
-    update = tf.function(xla.apply_if, autograph=False, jit_compile=True)
+    update = tf.function(xla.apply, autograph=False, jit_compile=True)
     for t in range(1, 6):
         values = [tf.constant(g, tf.float32) for g in gradients[t]]
         numbers = [tf.constant(n, tf.float32) for n in plain.numbers(_rate(t), t)]
         plain.apply(values, *numbers)
-        update(tf.constant(True), values, *numbers)
+        update(values, *numbers, condition=tf.constant(True))
     for a, b in zip(state(plain), state(xla), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
     before = state(xla)
-    update(tf.constant(False), [np.nan * g for g in values], *numbers)
+    update([np.nan * g for g in values], *numbers, condition=tf.constant(False))
     for a, b in zip(before, state(xla), strict=True):
         np.testing.assert_array_equal(a, b)
     xla.reset(9)
