@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from t2t_lite.data.buckets import rows_of
-from t2t_lite.data.plan import BatchShape, Plan, PlannedBatch
+from t2t_lite.data.buckets import Bucket, rows_of
+from t2t_lite.data.plan import Plan, PlannedBatch
 
 Array = np.ndarray
 _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter and slower
@@ -18,12 +18,12 @@ class PackedPlan(Plan):
     change the number of rows, and so which batch is number N.)
     """
 
-    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
+    def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
         order = self._kept[np.random.default_rng([self._seed, 0]).permutation(len(self._kept))]
         self._packed = pack(order, *self._lengths, self.max_length)
         self._rows = rows_of(self.max_length, batch_tokens)
         self._epoch: tuple[int, Array] | None = None
-        return [BatchShape(-(-len(self._packed) // self._rows), self._rows, self.max_length, self.max_length)]
+        return [(-(-len(self._packed) // self._rows), Bucket(self.max_length, self.max_length, self._rows))]
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)

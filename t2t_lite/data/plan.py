@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t2t_lite.data.buckets import assign, batches_per_bucket, choose_buckets, next_bucket
+from t2t_lite.data.buckets import Bucket, assign, batches_per_bucket, choose_buckets, next_bucket
 from t2t_lite.errors import DataError
 
 Array = np.ndarray
@@ -27,16 +27,6 @@ class PlannedBatch:
     """
 
     rows: Array
-    source_length: int
-    target_length: int
-
-
-@dataclass(frozen=True)
-class BatchShape:
-    """Rows and padded lengths of some batches of an epoch, and how many batches these are."""
-
-    batches: int
-    rows: int
     source_length: int
     target_length: int
 
@@ -109,15 +99,21 @@ class Plan(abc.ABC):
         seed: int,
     ) -> None:
         self._lengths = (source_lengths, target_lengths)
-        self._kept = usable_pairs(source_lengths, target_lengths, max_length)
+        kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
+        if not len(kept):
+            raise DataError(
+                f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
+                "sides; raise max_length or check the data."
+            )
+        self._kept = kept.astype(np.int32) if len(source_lengths) < 2**31 else kept
         self._seed = seed
         self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
         self._shapes = self._arrange(batch_tokens)
-        self.steps_per_epoch = sum(shape.batches for shape in self._shapes)
+        self.steps_per_epoch = sum(count for count, _ in self._shapes)
 
     @abc.abstractmethod
-    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
-        """Prepares what `batch` needs, and returns the shapes of an epoch's batches."""
+    def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
+        """Prepares what `batch` needs; returns how many batches of each shape an epoch has."""
 
     @abc.abstractmethod
     def batch(self, step: int) -> PlannedBatch:
@@ -131,25 +127,22 @@ class Plan(abc.ABC):
             steps=self.steps_per_epoch,
             source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
             target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
-            source_places=sum(shape.batches * shape.rows * shape.source_length for shape in self._shapes),
-            target_places=sum(shape.batches * shape.rows * shape.target_length for shape in self._shapes),
-            shapes=sum(shape.batches > 0 for shape in self._shapes),
+            source_places=sum(count * shape.rows * shape.source_length for count, shape in self._shapes),
+            target_places=sum(count * shape.rows * shape.target_length for count, shape in self._shapes),
+            shapes=sum(count > 0 for count, _ in self._shapes),
         )
 
 
 class BucketPlan(Plan):
     """Batches of pairs with similar lengths."""
 
-    def _arrange(self, batch_tokens: int) -> list[BatchShape]:
+    def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
         source, target = (lengths[self._kept] for lengths in self._lengths)
         self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens)
         self._bucket_of = assign(source, target, self.buckets)
         self._counts = batches_per_bucket(self.buckets, self._bucket_of)
         self._epoch: tuple[int, list[Array], Array] | None = None
-        return [
-            BatchShape(count, bucket.rows, bucket.source_length, bucket.target_length)
-            for count, bucket in zip(self._counts, self.buckets, strict=True)
-        ]
+        return list(zip(self._counts, self.buckets, strict=True))
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)
@@ -180,16 +173,3 @@ class BucketPlan(Plan):
             random.shuffle(order)
             self._epoch = (epoch, members, order)
         return self._epoch[1], self._epoch[2]
-
-
-def usable_pairs(source_lengths: Array, target_lengths: Array, max_length: int) -> Array:
-    """Ids of the pairs with no side longer than `max_length`; DataError if there are none."""
-    kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
-    if len(source_lengths) < 2**31:
-        kept = kept.astype(np.int32)
-    if not len(kept):
-        raise DataError(
-            f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
-            "sides; raise max_length or check the data."
-        )
-    return kept
