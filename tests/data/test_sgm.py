@@ -60,7 +60,6 @@ def test_the_text_of_a_segment(raw: str, text: str) -> None:
     ("text", "message"),
     [
         ("", 'ref.sgm holds no segments; --sgm is for files with <doc docid="..."> and <seg id="...">.'),
-        ("Ein Satz.\nNoch einer.", "ref.sgm holds no segments"),
         ('<doc docid="d"></doc>', "ref.sgm holds no segments"),
         ('<refset>\n<seg id="1">a</seg>', "ref.sgm, line 2: this <seg> is in no <doc>"),
         ('<doc docid="d">\n</doc>\n<seg id="1">a</seg>', "ref.sgm, line 3: this <seg> is in no <doc>"),
@@ -110,13 +109,11 @@ def test_segments_of_only_one_file_are_named() -> None:
     ("text", "found"),
     [
         (REFERENCE, True),
-        ("\n\n  <srcset setid='x'>", True),
+        ("\n\n  <SRCSET setid='x'>", True),
         ("<?xml version='1.0'?>", True),
-        ("<TSTSET>", True),
         ("<doc docid='1'>", True),
         ("<b>A sentence</b> in bold", False),
         ("<documents are lost", False),
-        ("A sentence.", False),
         ("", False),
     ],
 )

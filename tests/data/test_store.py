@@ -1,7 +1,6 @@
 """The token store: what is written is read again; damage is found and named."""
 
 import itertools
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -95,21 +94,6 @@ def test_a_truncated_file_is_found_at_open(store: Store) -> None:
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(DataError, match=r"dev\.target\.ids has 614 bytes instead of 616\. Delete .* and prepare"):
         open_store(store.folder)
-
-
-def test_a_missing_file_is_found_at_open(store: Store) -> None:
-    (store.folder / "dev.source.offsets").unlink()
-    with pytest.raises(DataError, match=r"dev\.source\.offsets is missing\. Delete"):
-        open_store(store.folder)
-
-
-def test_offsets_that_do_not_fit_are_found(store: Store) -> None:
-    shutil.copy(store.folder / "dev.source.offsets", store.folder / "saved")
-    offsets = np.fromfile(store.folder / "dev.source.offsets", "<i8")
-    offsets[-1] += 1
-    offsets.tofile(store.folder / "dev.source.offsets")
-    with pytest.raises(DataError, match=r"the offsets of dev\.source do not fit its ids"):
-        open_store(store.folder).split("dev")
 
 
 def test_no_store(tmp_path: Path) -> None:

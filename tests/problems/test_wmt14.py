@@ -68,12 +68,9 @@ def test_tfds_is_asked_for_what_it_calls_so(monkeypatch: pytest.MonkeyPatch) -> 
             "train",
             [(f"{corpus}.en", f"{corpus}.de") for corpus in _CORPORA],
         ),
-        (("commoncrawl.de-en.en", "commoncrawl.de-en.de.gz"), "train",
-         [("commoncrawl.de-en.en", "commoncrawl.de-en.de.gz")]),
         # train.* takes precedence over the corpora that it was made of, whether they are complete or not.
         (("train.en", "train.de", "commoncrawl.de-en.en", "commoncrawl.de-en.de"), "train", [("train.en", "train.de")]),
         (("train.en", "train.de", "commoncrawl.de-en.en"), "train", [("train.en", "train.de")]),
-        (("dev/newstest2013.en", "dev/newstest2013.de"), "dev", [("newstest2013.en", "newstest2013.de")]),
         (("dev/newstest2013-src.en.sgm", "dev/newstest2013-ref.de.sgm"), "dev",
          [("newstest2013-src.en.sgm", "newstest2013-ref.de.sgm")]),
         (("newstest2014.deen.en.gz", "newstest2014.deen.de.gz"), "test",
@@ -114,17 +111,10 @@ def test_what_is_missing_of_the_corpora_is_reported(tmp_path: Path, caplog: pyte
     assert caplog.messages == [message]  # nobody can tell what train.* was made of
 
 
-@pytest.mark.parametrize(
-    ("split", "wanted"),
-    [
-        ("train", r"train\.en and train\.de, or europarl-v7\.de-en\.en and .*, or news-commentary-v9\.de-en\.en and "),
-        ("dev", r"newstest2013\.en and newstest2013\.de, or newstest2013-src\.en\.sgm and newstest2013-ref\.de\.sgm"),
-        ("test", r"newstest2014\.en and .*, or newstest2014\.deen\.en .*, or newstest2014-deen-src\.en\.sgm and "),
-    ],
-)
-def test_a_missing_split(tmp_path: Path, split: str, wanted: str) -> None:
-    beginning = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}[split]
-    names = [name for name in _ALL if not name.startswith(beginning)]
+def test_a_missing_split(tmp_path: Path) -> None:
+    split = "test"
+    wanted = r"newstest2014\.en and .*, or newstest2014\.deen\.en .*, or newstest2014-deen-src\.en\.sgm and "
+    names = [name for name in _ALL if not name.startswith("newstest2014")]
     problem = _problem(_fill(tmp_path / "raw", *names))
     message = (
         rf"raw has no {split} files for wmt14_ende\. Looked there, and in the folders in it, for {wanted}.*; plain or "
