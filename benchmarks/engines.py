@@ -128,7 +128,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
-    made = Translator.from_hparams(model, names, names, hparams)
+    made = Translator(model, names, names, hparams)
     made.prepack = not changing and is_supported(model.compute_dtype)
     return made
 

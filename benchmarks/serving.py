@@ -96,7 +96,7 @@ def _export(base: Path, vocabulary: Any, hparams: config.HParams, precision: str
     model = model.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
     if int8:
         quantize(model)
-    translator = Translator.from_hparams(model, vocabulary, vocabulary, hparams)
+    translator = Translator(model, vocabulary, vocabulary, hparams)
     with quiet():
         export(ServedModel(translator), base, {"hparams": config.to_dict(hparams)})
 

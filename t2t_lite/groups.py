@@ -139,5 +139,11 @@ class DecodeGroup:
     decode_batch_tokens: int = _steering(2048, "padded source tokens decoded at once", (1, 10_000_000))
 
 
+DECODE = tuple(each.name for each in dataclasses.fields(DecodeGroup))
+OF_OUTPUTS = tuple(name for name in DECODE if name != "decode_batch_tokens")  # those that outputs depend on
+IN_SEARCH = tuple(name for name in OF_OUTPUTS if name != "max_source_length")  # those of the search's graph
+LATER = ("length_penalty_form", "unknown_output")  # those that files of version 0.1.0 may lack; default: as they were
+OF_BEAM_SEARCH = ("beam_size", "length_penalty", "length_penalty_form")  # those that do not go with a sampler
+
 # In the order in which they are shown and written; "model" comes first.
 GROUPS: dict[type, str] = {OptimizerGroup: "optimization", BatchGroup: "batch", RunGroup: "run", DecodeGroup: "decode"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import io
-import operator
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence, Sized
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path
-from t2t_lite.groups import MOST_HYPOTHESES
+from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -25,13 +24,6 @@ if TYPE_CHECKING:
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 
 _MOST_MADE = 8  # searches with settings of their own that a run keeps
-_IN_GRAPH = (
-    "beam_size",
-    "length_penalty",
-    "length_penalty_form",
-    "unknown_output",
-    "extra_length",
-)  # settings that another graph is made for
 
 
 class Loaded(abc.ABC):
@@ -67,18 +59,15 @@ class Loaded(abc.ABC):
         Raises:
             UsageError: as `translate`, or `n` is not from 1 to beam_size; with a sampler, to 1,000.
         """
-        lines, n, search = _checked(lines), _number(n), {name: _plain(value) for name, value in search.items()}
+        lines, search = _read_lines(lines), {name: _plain(value) for name, value in search.items()}
         with self._sampling if "sampler" in search else contextlib.nullcontext():
-            return self._nbest(lines, n, search)
-
-    def _nbest(self, lines: list[str], n: int, search: Mapping[str, Any]) -> list[list[Hypothesis]]:
-        translator = self._translator(search, n)
-        if not 1 <= n <= translator.beam_size:
-            raise UsageError(
-                f"n={n} must be from 1 to the beam size, {translator.beam_size}. For a run, give beam_size=N, too; an "
-                "export has the --beam_size of t2t-lite-exporter."
-            )
-        return translator.translate(lines, nbest=n)
+            translator = self._translator(search, n)
+            if not 1 <= n <= translator.decode.beam_size:
+                raise UsageError(
+                    f"n={n} must be from 1 to the beam size, {translator.decode.beam_size}. For a run, give "
+                    "beam_size=N, too; an export has the --beam_size of t2t-lite-exporter."
+                )
+            return translator.translate(lines, nbest=n)
 
     @property
     @abc.abstractmethod
@@ -130,36 +119,34 @@ class LoadedRun(Loaded):
         """Returns the run's own translator, or one of its model with another search, kept for the next call."""
         from t2t_lite.decoding.translate import Translator
 
-        fields = config.fields(type(self._run.spec.hparams))
-        known = [name for name, field in fields.items() if field.group == "decode"]
-        settings = {name: value for name, value in search.items() if name in known}
-        options = {name: value for name, value in search.items() if name not in known}
-        sampling = _sampling(dict(options), known)
+        settings = {name: value for name, value in search.items() if name in DECODE}
+        options = {name: value for name, value in search.items() if name not in DECODE}
+        sampling = _make_sampling(dict(options))
         if sampling is not None:
-            if beam := [name for name in ("beam_size", "length_penalty", "length_penalty_form") if name in settings]:
+            if beam := [name for name in OF_BEAM_SEARCH if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
             if n > MOST_HYPOTHESES:
                 raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
             settings["beam_size"] = n
         own, hparams = self._run.translator, config.replace(self._run.spec.hparams, **settings)
-        key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in _IN_GRAPH)
+        key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in IN_SEARCH)
         if sampling is not None:
-            drawn = sorted((name, repr(value)) for name, value in options.items() if name != "seed")
-            key = (*key, *drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
-        elif key == tuple(getattr(own, name) for name in _IN_GRAPH):
+            how_drawn = sorted((name, repr(value)) for name, value in options.items() if name != "seed")
+            key = (*key, *how_drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
+        elif key == tuple(getattr(own.decode, name) for name in IN_SEARCH):
             key = ()
         made = self._made.get(key)
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
             how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
-            made = Translator.from_hparams(self._run.model, *vocabularies, hparams.decode, **how)
+            made = Translator(self._run.model, *vocabularies, hparams.decode, **how)
             made.sampling = sampling
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
-        return made.limited(hparams.decode)
+        return made.with_limits(hparams.decode)
 
 
 class LoadedExport(Loaded):
@@ -207,7 +194,7 @@ def load(
         DataError: there is nothing to open at `path`, or it is damaged.
         UsageError: invalid settings, runs that are no ensemble, or int8 on a machine that cannot run it.
     """
-    from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
+    from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
     paths = _paths(path)
     for each in paths:
@@ -221,8 +208,7 @@ def load(
             raise UsageError("An ensemble is made of runs; t2t-lite-exporter --output_dir=A,B exports one as a whole.")
         if usr_dir or precision:
             raise UsageError(f"{paths[0]} is an export: it needs no usr_dir, and its precision is fixed.")
-        with quiet():
-            return LoadedExport(ExportedTranslator(paths[0]))
+        return LoadedExport(ExportedTranslator(paths[0]))
     from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.runs.open_request import OpenRequest
 
@@ -236,9 +222,8 @@ def load(
 
 
 def _paths(path: Any) -> list[Path]:
-    path = _plain(path)
     try:
-        paths = [path] if isinstance(path, str | os.PathLike) else [_plain(each) for each in path]
+        paths = [path] if isinstance(path, str | os.PathLike) else [*path]
         if paths:
             return [Path(os.path.expanduser(each)) for each in paths]
     except TypeError:
@@ -265,8 +250,8 @@ def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
     return str(named.run), named.which
 
 
-def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
-    """Returns how to draw outputs, or None to search for them; `known`: the settings of the search."""
+def _make_sampling(options: dict[str, Any]) -> Sampling | None:
+    """Returns how to draw outputs, or None to search for them."""
     from t2t_lite.decoding.sampling import Sampling, seed_variable
     from t2t_lite.samplers.base import make_sampler
 
@@ -274,12 +259,11 @@ def _sampling(options: dict[str, Any], known: Sequence[str]) -> Sampling | None:
         seed = seed_variable(options.pop("seed", 1))
         return Sampling(make_sampler(options.pop("sampler"), options), seed)
     for name in options:
-        raise UsageError(f"{name} is no setting of the search. There are: {', '.join(known)}; and sampler.")
+        raise UsageError(f"{name} is no setting of the search. There are: {', '.join(DECODE)}; and sampler.")
     return None
 
 
-def _checked(lines: Iterable[str]) -> list[str]:
-    lines = _plain(lines)
+def _read_lines(lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str) or not isinstance(lines, Iterable):
         given = "one string" if isinstance(lines, str) else repr(lines)
         raise UsageError(f"translate takes a list of lines, not {given:.80}. Give [line].")
@@ -287,22 +271,14 @@ def _checked(lines: Iterable[str]) -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns a scalar of NumPy's, or an array without axes, as a value of Python's; other values as they are."""
+    """Returns a scalar of NumPy's as a number of Python's; other values as they are."""
     import numpy as np
 
-    return value.item() if isinstance(value, np.generic | np.ndarray) and value.ndim == 0 else value
-
-
-def _number(n: Any) -> int:
-    try:
-        return operator.index(n)
-    except TypeError:
-        raise UsageError(f"n={n!r} is not an integer.") from None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    pairs = _plain(pairs)
-    pairs = [_plain(pair) for pair in pairs] if isinstance(pairs, Iterable) else [pairs]
+    pairs = list(pairs) if isinstance(pairs, Iterable) else [pairs]
     if any(isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2 for pair in pairs):
         raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
     return _without_ends(source for source, _ in pairs), _without_ends(target for _, target in pairs)
@@ -314,7 +290,7 @@ def _without_ends(lines: Iterable[str]) -> list[str]:
     A line break elsewhere is part of the text: a model of line_breaks=symbol translates it, others read a space.
     """
     of_file = isinstance(lines, io.IOBase)
-    lines = [_plain(line) for line in lines]
+    lines = list(lines)
     for line in lines:
         if not isinstance(line, str):
             raise UsageError(

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
@@ -17,6 +17,7 @@ from t2t_lite.distributed.tensorflow_loading import prepare_command
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
 from t2t_lite.fields import Field
 from t2t_lite.files import lacks_room
+from t2t_lite.groups import DECODE
 from t2t_lite.signals import Terminated
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
-_METAVARS = {"length_penalty": "ALPHA", "length_penalty_form": "gnmt|power", "unknown_output": "true|false"}
-DECODE_FIELDS = tuple(f.name for f in config.fields(config.HParams).values() if f.group == "decode")
 _WEIGHTS = ("best", "averaged", "newest")  # or a step
 
 
@@ -92,16 +91,15 @@ def _fail(message: str, status: int) -> int:
 
 
 def open_request(args: argparse.Namespace) -> OpenRequest:
-    """Returns which runs the flags open; with --trust_run, --usr_dir is the folder that they name."""
+    """Returns which runs the flags open, and how."""
     from t2t_lite.runs.open_request import OpenRequest
 
     folders = run_folders(args.output_dir)
-    trust_run(args, folders)
-    given = {name: getattr(args, name, None) for name in DECODE_FIELDS}
+    given = {name: getattr(args, name, None) for name in DECODE}
     return OpenRequest(
         folders=tuple(folders),
         checkpoint=getattr(args, "checkpoint", None),
-        usr_dir=args.usr_dir,
+        usr_dir=code_folder(args, folders),
         precision=getattr(args, "precision", None),
         search={name: value for name, value in given.items() if value is not None},
     )
@@ -120,25 +118,21 @@ def run_folders(output_dir: str) -> list[str]:
     return folders
 
 
-def trust_run(args: argparse.Namespace, folders: Sequence[str] | None = None) -> None:
-    """With --trust_run, sets --usr_dir to the code that the run in --output_dir names.
-
-    Args:
-        folders: the runs' folders; None: --output_dir is the only one.
-    """
+def code_folder(args: argparse.Namespace, folders: Sequence[str]) -> str | None:
+    """Returns --usr_dir, or with --trust_run the folder of code that the runs name."""
     from t2t_lite.runs.run_dir import read_code_folder
 
     if not args.trust_run:
-        return
+        return args.usr_dir
     if args.output_dir is None or args.usr_dir is not None:
         raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
-    named = {read_code_folder(folder) for folder in folders or [args.output_dir]} - {None}
+    named = {read_code_folder(folder) for folder in folders} - {None}
     if len(named) > 1:
         raise UsageError(
             f"--trust_run: these runs have their code in {' and '.join(sorted(filter(None, named)))}. Give one folder "
             "that has the code of all: --usr_dir=DIR."
         )
-    args.usr_dir = named.pop() if named else None
+    return named.pop() if named else None
 
 
 def add_trust_flag(parser: argparse._ActionsContainer) -> None:
@@ -172,12 +166,16 @@ def checkpoint(text: str) -> str:
     return text
 
 
-def add_search_flags(parser: argparse._ActionsContainer, *names: str) -> None:
-    """Adds flags for fields of the group "decode"."""
+def add_search_flags(
+    parser: argparse._ActionsContainer, names: Sequence[str], defaults: Mapping[str, str] | None = None
+) -> None:
+    """Adds flags for fields of the group "decode"; `defaults` are those that are not the recipe's (None: the run's)."""
     fields = config.fields(config.HParams)
     for name in names:
-        help = f"{fields[name].meta.meaning}; default: the run's"
-        parser.add_argument(f"--{name}", type=_read(fields[name]), metavar=_METAVARS.get(name, "N"), help=help)
+        default = "the run's" if defaults is None else defaults.get(name, fields[name].default)
+        help = f"{fields[name].meta.meaning}; default: {default}"
+        metavar = {"int": "N", "float": "ALPHA"}.get(fields[name].kind_text, fields[name].kind_text)
+        parser.add_argument(f"--{name}", type=_read(fields[name]), metavar=metavar, help=help)
 
 
 def _read(field: Field) -> Callable[[str], Any]:
@@ -194,7 +192,7 @@ def _read(field: Field) -> Callable[[str], Any]:
     return read
 
 
-def add_run_flags(parser: argparse.ArgumentParser, *, required: bool = True, help: str = RUNS_HELP) -> None:
+def add_run_flags(parser: argparse._ActionsContainer, *, required: bool = True, help: str = RUNS_HELP) -> None:
     """Adds the flags that name one or more trained runs and their weights; `help` is the help of --output_dir."""
     parser.add_argument("--output_dir", metavar="DIR", required=required, help=help)
     parser.add_argument(

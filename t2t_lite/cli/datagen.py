@@ -14,7 +14,6 @@ from t2t_lite.progress import Progress
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
-    from t2t_lite.problem import Problem
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,14 +66,16 @@ def _run(args: argparse.Namespace) -> int:
     if args.verify:
         store.verify()
     print(f"{problem.name}: {store.folder}")
-    sizes = [store.source_vocabulary.size, store.target_vocabulary.size]
-    shared = store.source_vocabulary is store.target_vocabulary
-    print(
-        f"vocabulary: {sizes[0]:,} pieces, shared" if shared else f"vocabularies: {sizes[0]:,} and {sizes[1]:,} pieces"
-    )
+    source, target = store.source_vocabulary, store.target_vocabulary
+    shared = f"vocabulary: {source.size:,} pieces, shared"
+    print(shared if source is target else f"vocabularies: {source.size:,} and {target.size:,} pieces")
     for name in store.splits():
         _print_split(name, store.manifest["splits"][name], "pairs" if problem.codec.is_text else "trees")
-    for warning in _metric_warnings(problem, store):
+    try:
+        warnings = problem.metric_warnings(store.text("dev")[1])
+    except UsageError as error:  # the metric cannot be computed here; another machine may train
+        warnings = [f"warning: {error}"]
+    for warning in warnings:
         print(warning, file=sys.stderr)
     if args.describe:
         named = ", ".join(filter(None, [recipe.hparams_set, args.hparams_file, *(args.hparams or [])]))
@@ -99,25 +100,14 @@ def _print_split(name: str, facts: dict[str, Any], kind: str) -> None:
     if "cleaned" in facts:
         print(f"  cleaning left out {sum(facts['cleaned'].values()):,} pairs{_counts(facts['cleaned'])}")
     for what, counts in facts.get("unusual", {}).items():
-        print(
-            f"  pairs that are markup: {counts:,}"
-            if what == "markup"
-            else f"  {what}s with white space{_counts(counts)}"
-        )
+        markup = what == "markup"
+        print(f"  pairs that are markup: {counts:,}" if markup else f"  {what}s with white space{_counts(counts)}")
 
 
 def _counts(counts: dict[str, int]) -> str:
     """Returns the counts that are not zero, after a colon."""
     found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     return f": {found}" if found else ""
-
-
-def _metric_warnings(problem: Problem, store: Store) -> list[str]:
-    """Returns what is wrong with scoring dev by the problem's metric, also that it cannot be computed here."""
-    try:
-        return problem.metric_warnings(store.text("dev")[1])
-    except UsageError as error:  # another machine may train
-        return [f"warning: {error}"]
 
 
 def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:

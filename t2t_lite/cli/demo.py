@@ -6,22 +6,15 @@ import argparse
 import ipaddress
 import socket
 import sys
-from typing import TYPE_CHECKING
 
 from t2t_lite.cli import common
-from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
-
-if TYPE_CHECKING:
-    from t2t_lite.demo.backends import Backend
-
-_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "beam_size")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    _check_flags(parser, args)
+    _check_flags(parser)
     return common.run(lambda: _run(args), "interrupted; the page is no longer served.")
 
 
@@ -32,7 +25,7 @@ def make_parser() -> common.Parser:
         "attention and the model card. Needs t2t-lite[demo].",
     )
     common.add_run_flags(parser, required=False)
-    common.add_search_flags(parser, "beam_size")
+    common.add_search_flags(parser, ["beam_size"])
     parser.add_argument(
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
@@ -50,52 +43,35 @@ def _port(text: str) -> int:
     return int(text)
 
 
-def _check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def _check_flags(parser: common.Parser) -> None:
     """Ends the program with status 2 unless the flags name one model."""
-    if sum(flag is not None for flag in (args.output_dir, args.saved_model, args.server)) != 1:
+    given = parser.given
+    if sum(flag in given for flag in ("--output_dir", "--saved_model", "--server")) != 1:
         parser.error("give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME")
-    if (args.server is None) != (args.model is None):
+    if ("--server" in given) != ("--model" in given):
         parser.error("--server and --model go together")
-    for flag in _RUN_FLAGS:
-        if args.output_dir is None and getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with --output_dir")
+    if "--output_dir" not in given:
+        parser.refuse(("checkpoint", "usr_dir", "trust_run", "beam_size"), "goes with --output_dir")
 
 
 def _run(args: argparse.Namespace) -> int:
+    from t2t_lite.demo import backends
     from t2t_lite.demo.app import check_installed, make_app
     from t2t_lite.demo.server import listen, serve
 
     # Before TensorFlow and the model, so that mistakes show at once.
     check_installed()
     with listen(args.host, args.port) as listener:
-        backend = _backend(args)
+        if args.server is not None:
+            backend: backends.Backend = backends.Server(args.server, args.model)
+        elif args.saved_model is not None:
+            backend = backends.open_export(args.saved_model)
+        else:
+            backend = backends.open_run(common.open_request(args))
         backend.translate(["a"])  # the first translation takes seconds: do it before the page is used
         _announce(args.host, listener)
         serve(make_app(backend, args.host), listener)
     return 0
-
-
-def _backend(args: argparse.Namespace) -> Backend:
-    from t2t_lite.demo import backends
-
-    if args.server is not None:
-        return backends.Server(args.server, args.model)
-    if args.saved_model is not None:
-        from t2t_lite.export.export_folder import find_version, read_card
-
-        read_card(find_version(args.saved_model))
-        load_tensorflow()
-        from t2t_lite.export.exported import ExportedTranslator
-
-        with quiet():
-            return backends.Export(ExportedTranslator(args.saved_model))
-    request = common.open_request(args)
-    request.check()
-    load_tensorflow()
-    from t2t_lite.export.model_card import make_card
-
-    run = request.open_to_decode()
-    return backends.Run(run.translator, make_card(run))
 
 
 def _announce(host: str, listener: socket.socket) -> None:

@@ -6,14 +6,19 @@ import argparse
 import sys
 
 from t2t_lite.cli import common, eval_files, eval_run, eval_scores
+from t2t_lite.cli.eval_scores import ScoreRequest
+from t2t_lite.groups import DECODE, IN_SEARCH
 from t2t_lite.languages import TOKENIZERS
 from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 
-_RUN_FLAGS = ("split", "checkpoint", "precision", *common.DECODE_FIELDS, "trust_run")
-_FILE_FLAGS = ("baseline", "paired_ar", "sgm", "language")
-_TREE_FLAGS = ("gold", "test", "prm", "count_unlabelled", "columns")
-_PAIR_FLAGS = ("sources", "targets")
-_SCORE_SWITCHES = ("lowercase", "effective_order")
+# The flags of each kind of score; check_flags refuses all others.
+_OF_MODEL = ("output_dir", "checkpoint", "precision", "usr_dir", "trust_run")
+_OF_RUN = (*_OF_MODEL, "split", *DECODE)
+_OF_PAIRS = (*_OF_MODEL, "score", "sources", "targets", "json", *(name for name in DECODE if name not in IN_SEARCH))
+_OF_SCORES = ("metric", "lowercase", "tokenize", "effective_order", "json")
+_OF_FILES = ("hypotheses", "references", "baseline", "paired_ar", "sgm", "language", "usr_dir")
+_OF_TREES = ("metric", "prm", "count_unlabelled", "columns", "json")
+_OF_MORE = "; trees are scored with --metric=evalb, given pairs with --score"
 
 
 def make_parser() -> common.Parser:
@@ -26,7 +31,7 @@ def make_parser() -> common.Parser:
     )
     _add_run_flags(parser)
     _add_file_flags(parser)
-    eval_scores.add_tree_flags(parser)
+    _add_tree_flags(parser)
     _add_pair_flags(parser)
     _add_score_flags(parser)
     return parser
@@ -34,14 +39,10 @@ def make_parser() -> common.Parser:
 
 def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("a run")
-    run.add_argument("--output_dir", metavar="DIR", help=common.RUNS_HELP)
+    common.add_run_flags(run, required=False)
     run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
-    run.add_argument(
-        "--checkpoint", type=common.checkpoint, metavar="best|averaged|newest|N", help="default: as t2t-lite-decoder"
-    )
     run.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
-    common.add_search_flags(run, *common.DECODE_FIELDS)
-    common.add_code_flags(run)
+    common.add_search_flags(run, DECODE)
 
 
 def _add_file_flags(parser: argparse.ArgumentParser) -> None:
@@ -63,14 +64,12 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--paired_ar",
         action="store_true",
-        default=None,
         help="compare with --baseline by approximate randomisation instead: the trials of sacreBLEU's "
         "--paired-ar, but those that differ exactly as much as the translations are counted, too",
     )
     files.add_argument(
         "--sgm",
         action="store_true",
-        default=None,
         help="the references are in WMT's SGML; translations too, found by document and segment, or lines in order",
     )
     files.add_argument(
@@ -79,6 +78,26 @@ def _add_file_flags(parser: argparse.ArgumentParser) -> None:
         help="language of the files: BLEU has the tokeniser that sacreBLEU chooses for it (zh, ja-mecab, ko-mecab, or "
         "13a), and TER counts characters of Chinese and kanji of Japanese; de, en and fr add BLEU-paper to the scores",
     )
+
+
+def _add_tree_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "--metric=evalb: files of trees in brackets, plain or compressed, one a line or each over several lines"
+    )
+    group.add_argument("--gold", metavar="FILE", help="the right trees")
+    group.add_argument("--test", metavar="FILE", help="the trees to score; tree N is of the sentence of gold tree N")
+    group.add_argument(
+        "--prm",
+        metavar="FILE",
+        help="EVALB's parameters; default: those of COLLINS.prm, with quotation marks as in new.prm, or a run's own",
+    )
+    group.add_argument(
+        "--count_unlabelled",
+        action="store_true",
+        help="count brackets without a label, such as the outer one of ( (S ...) ), as phrases: EVALB does, and its F1 "
+        "is higher for it where both files have them; default: they are left out",
+    )
+    group.add_argument("--columns", action="store_true", help="print what EVALB prints: every sentence, and a summary")
 
 
 def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
@@ -140,75 +159,66 @@ def _metric(text: str) -> str:
     return name
 
 
-def check_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
     """Ends the program with status 2 unless the flags ask for one of: a run, files, trees, given pairs."""
+    given, trees, own = parser.given, args.metric == "evalb", args.metric not in (*eval_scores.COUNTED, "evalb", "all")
     if args.score:
-        _check_pair_flags(parser, args)
-        return
-    if args.targets is not None:
-        parser.error("--targets goes with --score")
-    own = args.metric not in (*eval_scores.COUNTED, "evalb", "all")
-    if args.sources is not None and not (own and args.hypotheses is not None):
-        parser.error("--sources goes with --score, or with files and a metric of your own (--metric=NAME)")
-    if args.metric == "evalb":
-        _check_tree_flags(parser, args)
-        return
-    for flag in _TREE_FLAGS:
-        if getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with --metric=evalb")
-    files = args.hypotheses is not None or args.references is not None
-    if files == (args.output_dir is not None):
+        if args.output_dir is None or args.sources is None or args.targets is None:
+            parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
+        known, what = _OF_PAIRS, "--score: a log-probability is of the text as it is given"
+    elif trees:
+        if args.output_dir is None and (args.gold is None or args.test is None):
+            parser.error("--metric=evalb needs --gold=FILE and --test=FILE, two files of trees; or --output_dir=RUN")
+        known, what = (*_OF_TREES, *_OF_RUN), "--metric=evalb of a run"
+        if args.output_dir is None:
+            known, what = (*_OF_TREES, "gold", "test"), "--metric=evalb of two files of trees"
+    elif args.output_dir is not None:
+        known, what = (*_OF_SCORES, *_OF_RUN), f"--output_dir, the scores of a run{_OF_MORE}"
+    elif args.hypotheses is not None and args.references is not None:
+        known, what = (*_OF_SCORES, *_OF_FILES), f"scores of files{_OF_MORE}"
+        known = (*known, "sources") if own else known
+    else:
         parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
-    if files and (args.hypotheses is None or args.references is None):
-        parser.error(f"scoring files needs --{'references' if args.references is None else 'hypotheses'}=FILE too")
-    for flag in _FILE_FLAGS if args.output_dir is not None else _RUN_FLAGS:
-        if getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with {'--output_dir, not with files' if files else 'files, not with a run'}")
-    if args.paired_ar and args.baseline is None:
-        parser.error("--paired_ar compares with other translations; give --baseline=FILE")
-    if args.metric == "bleu_paper":
-        if files and args.language is None:
-            parser.error("--metric=bleu_paper needs the files' language, such as --language=de")
-        if args.lowercase or args.tokenize or args.effective_order:
-            parser.error(
-                "BLEU-paper is cased and has Moses' tokeniser and all orders; leave out --lowercase, --tokenize and "
-                "--effective_order"
-            )
-    elif (args.tokenize or args.effective_order) and args.metric not in ("all", "bleu"):
-        flag = "--tokenize" if args.tokenize else "--effective_order"
-        parser.error(f"{flag} is BLEU's, not for --metric={args.metric}")
-    elif own and args.lowercase:
-        parser.error(f"--lowercase is not for --metric={args.metric}")
-    elif args.language is not None and not own and args.metric not in ("all", "bleu", "ter"):
-        parser.error(f"--language is for BLEU and TER, not for --metric={args.metric}")
-
-
-def _check_pair_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    if args.output_dir is None or args.sources is None or args.targets is None:
-        parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
-    of_search = [name for name in common.DECODE_FIELDS if name not in ("max_source_length", "decode_batch_tokens")]
-    others = (["hypotheses", "references", "tokenize", "split", *of_search], _FILE_FLAGS, _TREE_FLAGS)
-    given = [flag for flags in others for flag in flags if getattr(args, flag) is not None]
-    given += (
-        ["lowercase"] * args.lowercase
-        + ["effective_order"] * args.effective_order
-        + ["metric"] * (args.metric != "all")
-    )
-    if given:
-        parser.error(f"--{given[0]} does not go with --score: a log-probability is of the text as it is given")
-
-
-def _check_tree_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
-    run = args.output_dir is not None
-    if not run and (args.gold is None or args.test is None):
-        parser.error("--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE; or --output_dir=RUN")
-    of_files = ("usr_dir", *_RUN_FLAGS)
-    others = ("hypotheses", "references", "tokenize", *_FILE_FLAGS, *(("gold", "test") if run else of_files))
-    for flag in (*others, *(name for name in _SCORE_SWITCHES if getattr(args, name))):
-        if getattr(args, flag) is not None:
-            parser.error(f"--{flag} does not go with --metric=evalb of {'a run' if run else 'two files of trees'}")
+    parser.refuse((flag[2:] for flag in given if flag[2:] not in known), f"does not go with {what}")
     if args.columns and args.json:
         parser.error("give --columns or --json, not both")
+    if args.paired_ar and args.baseline is None:
+        parser.error("--paired_ar compares with other translations; give --baseline=FILE")
+    if args.metric == "bleu_paper" and args.output_dir is None and args.language is None:
+        parser.error("--metric=bleu_paper needs the files' language, such as --language=de")
+    if args.metric not in ("all", "bleu"):
+        parser.refuse(("tokenize", "effective_order"), f"is for BLEU, not for --metric={args.metric}")
+    if own or args.metric == "bleu_paper":
+        parser.refuse(["lowercase"], f"is not for --metric={args.metric}")
+    if args.metric in ("chrf", "chrf2", "accuracy"):
+        parser.refuse(["language"], f"is for BLEU and TER, not for --metric={args.metric}")
+
+
+def score_request(args: argparse.Namespace) -> ScoreRequest:
+    """Returns what the flags ask for."""
+    names = ("split", "paired_ar", "sources", "usr_dir", "sgm", "language", *_OF_SCORES, *_OF_TREES)
+    return ScoreRequest(
+        runs=None if args.output_dir is None else common.open_request(args),
+        pairs=(args.sources, args.targets) if args.score else None,
+        hypotheses=args.hypotheses or "",
+        references=tuple(args.references or ()),
+        baselines=tuple(args.baseline or ()),
+        trees=(args.gold, args.test) if args.gold else None,
+        **{name: getattr(args, name) for name in names},
+    )
+
+
+def _run(args: argparse.Namespace) -> int:
+    request = score_request(args)
+    if request.runs is not None and request.pairs is not None:
+        eval_run.score_pairs(request, request.runs, request.pairs)
+    elif request.runs is not None:
+        eval_run.score_run(request, request.runs)
+    elif request.trees is not None:
+        eval_files.score_trees(request, request.trees)
+    else:
+        eval_files.score_files(request)
+    return 0
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -216,11 +226,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     check_flags(parser, args)
-    if args.score:
-        return common.run(lambda: eval_run.score_pairs(args))
-    if args.output_dir is not None:
-        return common.run(lambda: eval_run.score_run(args))
-    return common.run(lambda: eval_files.score_trees(args) if args.metric == "evalb" else eval_files.score_files(args))
+    return common.run(lambda: _run(args))
 
 
 if __name__ == "__main__":

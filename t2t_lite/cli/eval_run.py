@@ -2,47 +2,51 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from t2t_lite.cli import common, eval_scores
+from t2t_lite.cli import eval_scores
+from t2t_lite.cli.eval_scores import Defaults, ScoreRequest
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.names import canonical
 from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
+from t2t_lite.runs.open_request import OpenRequest
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
-    from t2t_lite.metrics.score import CorpusMetric, Score
-    from t2t_lite.problem import Problem
+    from t2t_lite.metrics.score import Score
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
     from t2t_lite.training.evaluate import Scores
 
 
-def score_run(args: argparse.Namespace) -> int:
-    """Scores a run on its dev or test set; returns the exit status."""
-    request = common.open_request(args)
-    problem = request.check()[0].make_problem()
+def score_run(request: ScoreRequest, runs: OpenRequest) -> None:
+    """Scores `runs` on its dev or test set."""
+    problem = runs.check()[0].make_problem()
     # Errors show before decoding, which takes minutes.
     trees = not problem.codec.is_text
-    _check_kind(args, trees)
-    metrics = [_own_metric(problem)] if trees else _metrics(args, problem)
-    parameters = eval_scores.tree_parameters(args, metrics[0])
+    _check_kind(request, trees, ",".join(runs.folders))
+    own = [check_metric(problem.make_metric(), f"The problem {problem.name!r}")]
+    defaults = Defaults(
+        canonical(problem.metric), problem.target_language, problem.bleu_tokenize, problem.bleu_effective_order
+    )
+    metrics = own if trees or (problem.has_own_metric and request.metric == "all") else []
+    metrics = metrics if trees else [*metrics, *eval_scores.text_metrics(request, defaults)]
+    parameters = eval_scores.tree_parameters(request, metrics[0])
     load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.data.overlap import overlap_line
     from t2t_lite.metrics.score import score_lines
     from t2t_lite.training.evaluate import Evaluator
 
-    run = request.open_to_decode()
+    run = runs.open_to_decode()
     store = run.store()
-    split = args.split or ("test" if "test" in store.splits() else "dev")
+    split = request.split or ("test" if "test" in store.splits() else "dev")
     if line := overlap_line(split, store.in_train(split), len(store.split(split))):
         print(line, file=sys.stderr)
     found = Evaluator(run.model, store, run.translator, metrics[0])(split)
@@ -52,62 +56,47 @@ def score_run(args: argparse.Namespace) -> int:
 
         facts["repaired"] = found.repaired
         trees_found = bracketing.evaluate(found.references, found.hypotheses, parameters)
-        eval_scores.explain_faults(args, trees_found)
-        save_scores(request.folders, run, store, split, found, [trees_found.score()])
-        eval_scores.print_trees(args, facts, trees_found)
-        return 0
-    eval_scores.warn_of_text(args, found.hypotheses, found.references, *_of_problem(problem))
+        eval_scores.explain_faults(request, trees_found)
+        _save_scores(runs.folders, run, store, split, found, [trees_found.score()])
+        eval_scores.print_trees(request, facts, trees_found)
+        return
+    eval_scores.warn_of_text(request, found.hypotheses, found.references, defaults)
     scores = [score_lines(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
-    save_scores(request.folders, run, store, split, found, scores)
-    eval_scores.print_scores(args, facts, scores)
-    return 0
+    _save_scores(runs.folders, run, store, split, found, scores)
+    eval_scores.print_scores(request, facts, scores)
 
 
-def _metrics(args: argparse.Namespace, problem: Problem) -> list[CorpusMetric]:
-    """Returns the metrics that the flags ask for; with --metric=all, a metric of the problem's own comes first."""
-    own = [_own_metric(problem)] if problem.has_own_metric and args.metric == "all" else []
-    return [*own, *eval_scores.text_metrics(args, *_of_problem(problem))]
+def _check_kind(request: ScoreRequest, trees: bool, name: str) -> None:
+    """Raises UsageError if text scores are asked for of a parser's run, or F1 of a translator's run."""
+    if request.metric == "evalb" and not trees:
+        raise UsageError(f"--metric=evalb scores trees, and {name} writes text; leave the flag out.")
+    of_text = request.metric not in ("all", "evalb") or request.lowercase or request.tokenize or request.effective_order
+    if trees and of_text:
+        raise UsageError(f"{name} writes trees: they are scored with --metric=evalb, not as text.")
 
 
-def _own_metric(problem: Problem) -> CorpusMetric:
-    return check_metric(problem.make_metric(), f"The problem {problem.name!r}")
-
-
-def _of_problem(problem: Problem) -> tuple[str, str, str | None, bool]:
-    return canonical(problem.metric), problem.target_language, problem.bleu_tokenize, problem.bleu_effective_order
-
-
-def _check_kind(args: argparse.Namespace, trees: bool) -> None:
-    """Raises UsageError if the flags ask for text scores of a parser's run, or for F1 of a translator's run."""
-    if args.metric == "evalb" and not trees:
-        raise UsageError(f"--metric=evalb scores trees, and {args.output_dir} writes text; leave the flag out.")
-    if trees and (args.metric not in ("all", "evalb") or args.lowercase or args.tokenize or args.effective_order):
-        raise UsageError(f"{args.output_dir} writes trees: they are scored with --metric=evalb, not as text.")
-
-
-def score_pairs(args: argparse.Namespace) -> int:
-    """Prints a line per pair of --sources and --targets, and a summary on standard error; returns the exit status."""
+def score_pairs(request: ScoreRequest, runs: OpenRequest, pairs: tuple[str, str]) -> None:
+    """Prints a line per pair of two files, and a summary on standard error."""
     from t2t_lite.data.sources import read_lines
     from t2t_lite.text.trees.tree import tree_lines
 
-    request = common.open_request(args)
-    specs = request.check()
-    sources, targets = (list(read_lines(path)) for path in (args.sources, args.targets))
+    specs = runs.check()
+    sources, targets = (list(read_lines(path)) for path in pairs)
     if not specs[0].make_problem().codec.is_text:
-        targets = list(tree_lines(targets, args.targets))
+        targets = list(tree_lines(targets, pairs[1]))
     if len(sources) != len(targets):
         raise DataError(
-            f"{args.sources} has {len(sources):,} lines but {args.targets} has {len(targets):,}; "
+            f"{pairs[0]} has {len(sources):,} lines but {pairs[1]} has {len(targets):,}; "
             "line N of one is the translation of line N of the other."
         )
     load_tensorflow()
     threads.set_inter_op_parallelism()
     from t2t_lite.decoding.score import PairScore, score
 
-    run = request.open_to_decode()
+    run = runs.open_to_decode()
     scores = score(run.translator, sources, targets, progress=Progress(len(sources), " pairs"))
     for one in scores:
-        if args.json:
+        if request.json:
             perplexity = one.perplexity if one.tokens else None  # JSON has no NaN
             print(json.dumps(dataclasses.asdict(one) | {"perplexity": perplexity}))
         else:
@@ -121,10 +110,9 @@ def score_pairs(args: argparse.Namespace) -> int:
         + f"; log-probability {total.log_prob:.4f} of {total.tokens:,} tokens, perplexity {total.perplexity:.4f}",
         file=sys.stderr,
     )
-    return 0
 
 
-def save_scores(
+def _save_scores(
     folders: Sequence[str],
     run: OpenRun | OpenEnsemble,
     store: Store,

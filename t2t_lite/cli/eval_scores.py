@@ -1,13 +1,12 @@
-"""Scores that t2t-lite-eval computes and prints, of text and of trees."""
+"""ScoreRequest, and the scores of text and of trees that t2t-lite-eval computes and prints."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
@@ -16,66 +15,100 @@ from t2t_lite.metrics.score import check_metric
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
     from t2t_lite.metrics.score import CorpusMetric, Score
+    from t2t_lite.runs.open_request import OpenRequest
 
 
 # The metrics that --lowercase, --tokenize and the like are about; others are registered by the user.
 COUNTED = (*BLEU, "chrf", "chrf2", "accuracy", "ter")
 
 
-def text_metrics(
-    args: argparse.Namespace,
-    metric: str,
-    language: str,
-    bleu_tokenize: str | None = None,
-    effective_order: bool = False,
-) -> list[CorpusMetric]:
-    """Returns the metrics asked for; what no flag says about BLEU, its case or its options, the problem does.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """Scores, as asked for: of a run, of given pairs, of files of translations, or (metric="evalb") of trees.
 
-    Args:
-        metric, bleu_tokenize, effective_order: the problem's.
-        language: of the target side.
+    Attributes:
+        runs: a run, or several as an ensemble; `split` of its data, None: test, or else dev.
+        pairs: files of sources and targets, whose log-probabilities `runs` computes.
+        hypotheses, references, baselines: files of translations, of their references, and of others to compare with, by
+            a bootstrap or (paired_ar) by randomisation.
+        sources: a file, for a metric of the user's own, whose code is in `usr_dir`.
+        sgm: these files are in WMT's SGML.
+        language: of these files.
+        trees: files of gold trees and of trees to score.
+        metric: a name in METRICS, "ter", "evalb", or "all" of those that suit the text.
+        lowercase, tokenize, effective_order: as in `bleu.bleu`; without them as the run's problem asks for.
+        prm, count_unlabelled: EVALB's parameters; None: those of the run.
+        json, columns: print JSON, or what EVALB prints.
     """
+
+    runs: OpenRequest | None = None
+    split: str | None = None
+    pairs: tuple[str, str] | None = None
+    hypotheses: str = ""
+    references: Sequence[str] = ()
+    baselines: Sequence[str] = ()
+    paired_ar: bool = False
+    sources: str | None = None
+    usr_dir: str | None = None
+    sgm: bool = False
+    language: str | None = None
+    trees: tuple[str, str] | None = None
+    metric: str = "all"
+    lowercase: bool = False
+    tokenize: str | None = None
+    effective_order: bool = False
+    prm: str | None = None
+    count_unlabelled: bool = False
+    json: bool = False
+    columns: bool = False
+
+
+class Defaults(NamedTuple):
+    """What a problem, or files of a language, say of their scores."""
+
+    metric: str
+    language: str
+    bleu_tokenize: str | None = None
+    effective_order: bool = False
+
+
+def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric]:
+    """Returns the metrics asked for."""
     from t2t_lite.languages import base_language
     from t2t_lite.metrics import accuracy, bleu, names, paper_bleu
     from t2t_lite.metrics.reference_warnings import tokenizer_note
 
-    wanted = metric if args.metric == "all" else args.metric  # besides BLEU and chrF
+    metric, language = defaults.metric, defaults.language
+    wanted = metric if request.metric == "all" else request.metric  # besides BLEU and chrF
     metrics: list[CorpusMetric] = []
     if wanted not in COUNTED:  # one of the user's own
         metrics.append(check_metric(names.metric(wanted, language), f"--metric={wanted}"))
-    if args.metric in ("bleu", "all"):
-        lowercase, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
-        order = args.effective_order or effective_order
+    if request.metric in ("bleu", "all"):
+        lowercase, tokenize = _case_and_tokenizer(request, defaults)
+        order = request.effective_order or defaults.effective_order
         metrics.append(bleu.bleu(lowercase=lowercase, tokenize=tokenize, language=language, effective_order=order))
-        note = "" if args.tokenize else tokenizer_note(metric, language, bleu_tokenize)
-        if note:
+        if not request.tokenize and (note := tokenizer_note(metric, language, defaults.bleu_tokenize)):
             print(note, file=sys.stderr)
-    if args.metric in ("chrf", "all"):
-        metrics.append(bleu.chrf(lowercase=args.lowercase))
+    if request.metric in ("chrf", "all"):
+        metrics.append(bleu.chrf(lowercase=request.lowercase))
     if wanted == "chrf2":
-        metrics.append(bleu.chrf(lowercase=args.lowercase, word_order=2))
+        metrics.append(bleu.chrf(lowercase=request.lowercase, word_order=2))
     if wanted == "accuracy":
-        metrics.append(accuracy.SequenceAccuracy(lowercase=args.lowercase))
-    if args.metric == "ter":
+        metrics.append(accuracy.SequenceAccuracy(lowercase=request.lowercase))
+    if request.metric == "ter":
         metrics.append(bleu.ter(language))
-    paper = metric == "bleu_paper" or base_language(args.language or "") in paper_bleu.LANGUAGES
-    if args.metric == "all" and metric != "bleu_paper" and paper and not paper_bleu.is_installed():
+    paper = metric == "bleu_paper" or base_language(request.language or "") in paper_bleu.LANGUAGES
+    if request.metric == "all" and metric != "bleu_paper" and paper and not paper_bleu.is_installed():
         print(f"BLEU-paper is left out; it needs {paper_bleu.NEEDS}.", file=sys.stderr)
-    elif args.metric == "bleu_paper" or (args.metric == "all" and paper):
+    elif request.metric == "bleu_paper" or (request.metric == "all" and paper):
         metrics.append(paper_bleu.PaperBleu(language))
     return metrics
 
 
 def warn_of_text(
-    args: argparse.Namespace,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    metric: str,
-    language: str,
-    bleu_tokenize: str | None = None,
-    effective_order: bool = False,
+    request: ScoreRequest, hypotheses: Sequence[str], references: Sequence[str], defaults: Defaults
 ) -> None:
-    """Warns, once each, of text that the metrics asked for say little about; other arguments as above.
+    """Warns, once each, of text that the metrics asked for say little about.
 
     That is text without spaces, of very short lines, tokenised, or prepared for another tool.
     """
@@ -84,14 +117,14 @@ def warn_of_text(
 
     names = "the references", "the translations"
     prepared = {name: PreparedText(lines) for name, lines in zip(names, (references, hypotheses), strict=True)}
-    _, tokenize = _case_and_tokenizer(args, metric, bleu_tokenize)
+    (_, tokenize), language = _case_and_tokenizer(request, defaults), defaults.language
     found = prepared_warnings(prepared, tokenised=tokenize == "none")
-    if args.metric == "ter":
+    if request.metric == "ter":
         found.append(ter_note(language, references))
-    if args.metric == "bleu_paper":
+    if request.metric == "bleu_paper":
         found += reference_warnings("bleu_paper", language, None, references, "the text of the references")
-    if args.metric in ("bleu", "all"):
-        order = args.effective_order or effective_order
+    if request.metric in ("bleu", "all"):
+        order = request.effective_order or defaults.effective_order
         if not found:  # one warning about how the text was prepared
             texts = {"the text of the references": references, "the text of the translations": hypotheses}
             tokenised = [tokenised_warning("bleu", tokenize, lines, name) for name, lines in texts.items()]
@@ -102,27 +135,26 @@ def warn_of_text(
         print(warning, file=sys.stderr)
 
 
-def _case_and_tokenizer(args: argparse.Namespace, metric: str, bleu_tokenize: str | None) -> tuple[bool, str | None]:
-    """Returns whether BLEU lowercases, and its tokeniser: the flags' or else the problem's."""
+def _case_and_tokenizer(request: ScoreRequest, defaults: Defaults) -> tuple[bool, str | None]:
     from t2t_lite.metrics import names
 
-    lowercase, tokenize = names.case_and_tokenizer(metric, bleu_tokenize)
-    return args.lowercase or lowercase, args.tokenize or tokenize
+    lowercase, tokenize = names.case_and_tokenizer(defaults.metric, defaults.bleu_tokenize)
+    return request.lowercase or lowercase, request.tokenize or tokenize
 
 
-def print_trees(args: argparse.Namespace, facts: dict[str, object], found: Evaluation) -> None:
+def print_trees(request: ScoreRequest, facts: dict[str, object], found: Evaluation) -> None:
     """Prints the scores of trees."""
-    if args.columns:
+    if request.columns:
         print("\n".join(found.columns()))
         return
-    if args.json:
+    if request.json:
         facts = {**facts, "all": dataclasses.asdict(found.total), "short": dataclasses.asdict(found.short)}
-    print_scores(args, facts, [found.score()])
+    print_scores(request, facts, [found.score()])
 
 
-def print_scores(args: argparse.Namespace, facts: Mapping[str, object], scores: Sequence[Score]) -> None:
+def print_scores(request: ScoreRequest, facts: Mapping[str, object], scores: Sequence[Score]) -> None:
     """Prints `facts` as NAME = VALUE and each score as a line, or all as one JSON object."""
-    if args.json:
+    if request.json:
         print_json(facts, [score.as_dict() for score in scores])
         return
     for name, value in facts.items():
@@ -139,38 +171,14 @@ def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]])
 _SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
-def add_tree_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of --metric=evalb."""
-    group = parser.add_argument_group(
-        "--metric=evalb: files of trees in brackets, plain or compressed, one a line or each over several lines"
-    )
-    group.add_argument("--gold", metavar="FILE", help="the right trees")
-    group.add_argument("--test", metavar="FILE", help="the trees to score; tree N is of the sentence of gold tree N")
-    group.add_argument(
-        "--prm",
-        metavar="FILE",
-        help="EVALB's parameters; default: those of COLLINS.prm, with quotation marks as in new.prm, or a run's own",
-    )
-    group.add_argument(
-        "--count_unlabelled",
-        action="store_true",
-        default=None,
-        help="count brackets without a label, such as the outer one of ( (S ...) ), as phrases: EVALB does, and its F1 "
-        "is higher for it where both files have them; default: they are left out",
-    )
-    group.add_argument(
-        "--columns", action="store_true", default=None, help="print what EVALB prints: every sentence, and a summary"
-    )
-
-
-def tree_parameters(args: argparse.Namespace, metric: CorpusMetric | None = None) -> Parameters:
+def tree_parameters(request: ScoreRequest, metric: CorpusMetric | None = None) -> Parameters:
     """Returns the parameters that the flags ask for; without --prm, those of a run's metric or of COLLINS.prm."""
     from t2t_lite.data.sources import read_lines
     from t2t_lite.metrics.bracketing import Bracketing
 
-    given = None if args.prm is None else read_parameters(read_lines(args.prm), args.prm)
+    given = None if request.prm is None else read_parameters(read_lines(request.prm), request.prm)
     found = given or (metric.parameters if isinstance(metric, Bracketing) else Parameters())
-    return dataclasses.replace(found, unlabelled=found.unlabelled or bool(args.count_unlabelled))
+    return dataclasses.replace(found, unlabelled=found.unlabelled or request.count_unlabelled)
 
 
 def list_faults(found: Evaluation, *, shown: int | None = None) -> None:
@@ -182,9 +190,9 @@ def list_faults(found: Evaluation, *, shown: int | None = None) -> None:
         print(f"... and {len(faults) - shown:,} more (--metric=evalb --columns shows them all).", file=sys.stderr)
 
 
-def explain_faults(args: argparse.Namespace, found: Evaluation) -> None:
+def explain_faults(request: ScoreRequest, found: Evaluation) -> None:
     """Prints which sentences the score of a run leaves out, and why."""
-    list_faults(found, shown=None if args.columns else _SHOWN)
+    list_faults(found, shown=None if request.columns else _SHOWN)
     total = found.total
     if total.errors:
         print(

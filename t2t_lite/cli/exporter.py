@@ -10,6 +10,7 @@ from typing import Any
 
 from t2t_lite.cli import common
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
+from t2t_lite.groups import OF_OUTPUTS
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -37,8 +38,7 @@ def make_parser() -> common.Parser:
         choices=common.PRECISIONS,
         help=f"{common.PRECISION_HELP}, for CTranslate2 float32",
     )
-    common.add_search_flags(parser, "beam_size", "length_penalty", "length_penalty_form")
-    common.add_search_flags(parser, "unknown_output", "extra_length", "max_source_length")
+    common.add_search_flags(parser, OF_OUTPUTS)
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",
@@ -56,32 +56,26 @@ def make_parser() -> common.Parser:
 
 def _run(args: argparse.Namespace) -> int:
     interrupts = common.Interrupts()
-    signatures = None if args.signatures is None else [name.strip() for name in args.signatures.split(",")]
+    signatures = None
+    if args.signatures is not None:
+        signatures = tuple(filter(None, (name.strip() for name in args.signatures.split(","))))
+    names = ("format", "export_dir", "warmup_batch_size")
     request = ExportRequest(
-        runs=common.open_request(args),
-        format=args.format,
-        export_dir=args.export_dir,
-        signatures=None if signatures is None else tuple(filter(None, signatures)),
-        warmup_batch_size=args.warmup_batch_size,
+        runs=common.open_request(args), signatures=signatures, **{name: getattr(args, name) for name in names}
     )
     version, card = export_runs(request, interrupts.check)
     _report(version, args.format, card)
     if args.precision == "int8" and args.format == "saved_model":
-        _warn_of_processors()
+        from t2t_lite.ops.int8_product import unable
+
+        why = unable()
+        print(
+            "warning: int8 runs only on x86 processors with VNNI instructions (Intel since 2019, AMD since 2022). On "
+            "others TensorFlow Serving does not load this export, and ends if it starts with it. "
+            + (f"On this machine it does not run: {why}" if why else "This machine can run it."),
+            file=sys.stderr,
+        )
     return 0
-
-
-def _warn_of_processors() -> None:
-    """Says where an export of 8-bit integers runs."""
-    from t2t_lite.ops.int8_product import unable
-
-    why = unable()
-    print(
-        "warning: int8 runs only on x86 processors with VNNI instructions (Intel since 2019, AMD since 2022). On "
-        "others TensorFlow Serving does not load this export, and ends if it starts with it. "
-        + (f"On this machine it does not run: {why}" if why else "This machine can run it."),
-        file=sys.stderr,
-    )
 
 
 def _report(version: Path, name: str, card: dict[str, Any]) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from t2t_lite import registry
 from t2t_lite.cli import common
 from t2t_lite.config import read_overrides
 from t2t_lite.errors import UsageError
-from t2t_lite.groups import MOST_HYPOTHESES
-from t2t_lite.option_values import sampler_options
+from t2t_lite.groups import MOST_HYPOTHESES, OF_BEAM_SEARCH
 from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
 from t2t_lite.runs.recipe_request import RecipeRequest
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.sampling import Sampling
 
 
 def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -235,34 +230,11 @@ def add_sampler_flags(parser: common.Parser) -> None:
     group.add_argument("--seed", type=common.positive, metavar="N", help="another seed draws other outputs; default: 1")
 
 
-def check_sampler_flags(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def check_sampler_flags(parser: common.Parser) -> None:
     """Ends the program with status 2 if flags of a search and of sampling are mixed."""
-    for flag in SAMPLER_FLAGS[1:]:
-        if args.sampler is None and getattr(args, flag) is not None:
-            parser.error(f"--{flag} goes with --sampler=NAME")
-    for flag in ("beam_size", "length_penalty", "length_penalty_form"):
-        if args.sampler is not None and getattr(args, flag) is not None:
-            parser.error(f"--{flag} is of beam search, and does not go with --sampler (--nbest=N draws N samples)")
-    if args.sampler is not None and (args.nbest or 1) > MOST_HYPOTHESES:
-        parser.error(f"--nbest={args.nbest}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line")
-
-
-def check_sampler(args: argparse.Namespace) -> None:
-    """Raises UsageError if there is no such sampler; needs the plug-ins loaded, but not TensorFlow."""
-    if args.sampler is not None:
-        registry.SAMPLERS.check(args.sampler)
-
-
-def sampling(args: argparse.Namespace) -> Sampling | None:
-    """Returns the sampler that the flags name, or None without --sampler; imports TensorFlow.
-
-    Raises:
-        UsageError: the sampler has no such option, or does not take its value.
-    """
-    if args.sampler is None:
-        return None
-    from t2t_lite.decoding.sampling import Sampling
-    from t2t_lite.samplers.base import make_sampler
-
-    options = sampler_options(args.sampler, read_options("--sampler_options", args.sampler_options or []))
-    return Sampling(make_sampler(args.sampler, options), 1 if args.seed is None else args.seed)
+    if "--sampler" not in parser.given:
+        parser.refuse(SAMPLER_FLAGS[1:], "goes with --sampler=NAME")
+        return
+    parser.refuse(OF_BEAM_SEARCH, "is of beam search, and does not go with --sampler (--nbest=N draws N samples)")
+    if (nbest := parser.given.get("--nbest", 1)) > MOST_HYPOTHESES:
+        parser.error(f"--nbest={nbest}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line")

@@ -7,28 +7,31 @@ import dataclasses
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
-from t2t_lite import config, registry
+from t2t_lite import registry
 from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.groups import IN_SEARCH
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
-
-if TYPE_CHECKING:
-    from t2t_lite.importers.run_folder import Import
 
 _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
     "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
     "Marian": "in Marian it is max-length-factor, 3, times the longest input of the batch",
 }
+# Defaults of the search, where they are not a recipe's.
+_DEFAULTS = {
+    "beam_size": "4, or that of Marian's decoder.yml",
+    "length_penalty": "0.6, 0 for OpenNMT-tf, Marian's own",
+    "length_penalty_form": "gnmt, power for Marian",
+    "unknown_output": "true, false for Marian",
+}
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _NOT_OF_MARIAN = ("average", "hparams_set", "target_space_id", "with_optimizer")
-_DECODING = ("beam_size", "length_penalty", "length_penalty_form", "extra_length")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -97,38 +100,11 @@ def make_parser() -> common.Parser:
         "--warm_start_from=RUN --with_optimizer",
     )
     parser.add_argument("--languages", metavar="SRC-TGT", help="such as en-de; for the model card and for scores")
-    _add_output_flags(parser)
+    common.add_search_flags(parser, IN_SEARCH, _DEFAULTS)
+    parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
+    parser.add_argument("--check", metavar="FILE", help="what it wrote for them: prints how many lines are equal")
     parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
     return parser
-
-
-def _add_output_flags(parser: common.Parser) -> None:
-    """Adds the flags for how the run decodes and what its outputs are compared with."""
-    parser.add_argument(
-        "--beam_size",
-        type=common.positive,
-        metavar="N",
-        help="the default of all commands, kept in the run; without it: 4, or that of Marian's decoder.yml",
-    )
-    parser.add_argument(
-        "--length_penalty",
-        type=float,
-        metavar="ALPHA",
-        help="the same; without it: 0.6, 0 for OpenNMT-tf, Marian's own",
-    )
-    parser.add_argument(
-        "--length_penalty_form",
-        choices=("gnmt", "power"),
-        help="((5 + length) / 6)^ALPHA, or length^ALPHA; default: power for Marian, else gnmt",
-    )
-    parser.add_argument(
-        "--extra_length",
-        type=int,
-        metavar="N",
-        help="outputs may be longer than inputs by this; default: 50",
-    )
-    parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
-    parser.add_argument("--check", metavar="FILE", help="what it wrote for them: says how many lines are equal")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -136,8 +112,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.data.sources import read_lines
     from t2t_lite.importers import marian_folder, vocabulary_kinds
 
-    decoding = {name: getattr(args, name) for name in _DECODING if getattr(args, name) is not None}
-    config.replace(registry.hparams("t2t_import"), **decoding)
+    decoding = {name: getattr(args, name) for name in IN_SEARCH if getattr(args, name) is not None}
     problem = registry.problem("imported", languages=args.languages)
     check_input, check = (list(read_lines(path)) if path else [] for path in (args.check_input, args.check))
     if len(check_input) != len(check):
@@ -159,7 +134,7 @@ def _run(args: argparse.Namespace) -> int:
     else:
         loaded = [vocabulary_kinds.load(path) for path in files]
     load_tensorflow()
-    from t2t_lite.importers import marian, run_folder, t2t_slots, toolkits
+    from t2t_lite.importers import import_report, marian, run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)
     if of_marian:
@@ -182,49 +157,44 @@ def _run(args: argparse.Namespace) -> int:
         vocabularies,
         files,
         problem.options(),
-        {name: getattr(args, name) for name in (*_GIVEN, *_DECODING) if getattr(args, name) is not None},
+        {name: getattr(args, name) for name in (*_GIVEN, *IN_SEARCH) if getattr(args, name) is not None},
     )
     if args.with_optimizer:
         found = dataclasses.replace(found, slots=t2t_slots.read(imported))
     parameters = run_folder.write(args.output_dir, found)
-    _report(args, found, parameters)
+    for name, text in [*import_report.lines(found, parameters), ("run", args.output_dir)]:
+        print(f"{name + ':':<14} {text}")
     if check:
         try:
-            _check(args, imported.toolkit, check_input, check)
+            compared = _compare(args.output_dir, imported.toolkit, check_input, check)
         except KeyboardInterrupt as stopped:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
             return 143 if isinstance(stopped, Terminated) else 130
+        print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
     run = shlex.quote(args.output_dir)
     print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")
     return 0
 
 
-def _report(args: argparse.Namespace, found: Import, parameters: int) -> None:
-    from t2t_lite.importers import import_report
-
-    for name, text in import_report.lines(found, parameters):
-        print(f"{name + ':':<14} {text}")
-    print(f"{'run:':<14} {args.output_dir}")
-
-
-def _check(args: argparse.Namespace, toolkit: str, inputs: list[str], outputs: list[str]) -> None:
+def _compare(output_dir: str, toolkit: str, inputs: list[str], outputs: list[str]) -> list[str]:
+    """Returns how many outputs are equal, and what is known about the others."""
     from t2t_lite.importers.compare_outputs import compare
     from t2t_lite.ops import threads
 
     threads.set_inter_op_parallelism()
-    run = OpenRequest(folders=(args.output_dir,)).open_to_decode()
+    run = OpenRequest(folders=(output_dir,)).open_to_decode()
     found = compare(run.translator, inputs, outputs)
-    print(f"{'check:':<14} {found.equal:,} of {found.lines:,} outputs are equal to those of {args.check}")
+    lines = [f"{found.equal:,} of {found.lines:,} outputs"]
     if found.first is None:
-        return
+        return lines
     if found.at_limit:
-        print(
-            f"{'':<14} {found.at_limit:,} others reached the longest length, which is the input's and "
-            f"--extra_length={run.translator.extra_length} here; {_LONGEST[toolkit]}"
+        lines.append(
+            f"{found.at_limit:,} others reached the longest length, which is the input's and "
+            f"--extra_length={run.translator.decode.extra_length} here; {_LONGEST[toolkit]}"
         )
-    for name, text in zip(("input", "there", "here"), found.first, strict=True):
-        print(f"{'':<14} {name:<5} {text}")
+    names = ("input", "there", "here")
+    return lines + [f"{name:<5} {text}" for name, text in zip(names, found.first, strict=True)]
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -10,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.errors import UsageError
@@ -66,30 +65,36 @@ def write_file(path: str, data: bytes) -> None:
     replace_file(Path(path), data)
 
 
-def has_breaks(hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> bool:
-    """Whether an output has a line break, which `rows` writes as a space unless it writes JSON."""
-    return any("\n" in one.text for one in hypotheses)
+class Form(NamedTuple):
+    """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`."""
+
+    as_json: bool = False
+    scores: bool = False
+
+    def joins(self, hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> bool:
+        """Whether an output has a line break, which is written as a space."""
+        return not self.as_json and any("\n" in one.text for one in hypotheses)
+
+    def format(self, line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis]) -> str:
+        """Returns what is written for the input `line`."""
+        if self.as_json:
+            scores = [round(h.score, 4) if math.isfinite(h.score) else None for h in hypotheses]
+            outputs = [{"text": h.text, "score": score} for h, score in zip(hypotheses, scores, strict=True)]
+            return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
+        # One line per output, even if a model has learnt to write line breaks.
+        texts = [h.text.replace("\n", " ") for h in hypotheses]
+        if self.scores:
+            return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
+        return f"{texts[0]}\n"
 
 
-def say_joined(number: int) -> None:
-    """Says of how many lines the outputs have line breaks that are written as spaces."""
+def warn_of_joined(number: int) -> None:
+    """Prints of how many lines the outputs have line breaks that are written as spaces."""
     if number:
         lines = "1 line" if number == 1 else f"{number:,} lines"
         print(
             f"The outputs of {lines} have line breaks, which are written as spaces. --json keeps them.", file=sys.stderr
         )
-
-
-def rows(line: str, hypotheses: Sequence[Hypothesis | response.ServedHypothesis], args: argparse.Namespace) -> str:
-    """Returns the output for a translated line, in the form that --json and --nbest ask for."""
-    if args.json:
-        outputs = [{"text": h.text, "score": round(h.score, 4) if math.isfinite(h.score) else None} for h in hypotheses]
-        return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
-    # One line per output, even if a model has learnt to write line breaks.
-    texts = [h.text.replace("\n", " ") for h in hypotheses]
-    if args.nbest:
-        return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
-    return f"{texts[0]}\n"
 
 
 class LastingStream:

@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from t2t_lite import other_names
@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, description: str, epilog: str | None = None, *, version_flag: bool = True) -> None:
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
         self._typed: list[str] = []  # the words of one command line
-        self.given: dict[str, Any] = {}  # of one command line: the values of flags that may be given once
+        self.given: dict[str, Any] = {}  # of one command line: flags and values; the last one of several
         for name, action in ACTIONS.items():
             self.register("action", name, action)
         if version_flag:
@@ -71,6 +71,12 @@ class Parser(argparse.ArgumentParser):
                 if word.startswith("--"):
                     self.check_flag(word.partition("=")[0])
         super().error(message)
+
+    def refuse(self, names: Iterable[str], why: str) -> None:
+        """Ends the program with status 2 if one of the flags is given, such as "beam_size"; `why` follows its name."""
+        for name in names:
+            if f"--{name}" in self.given:
+                self.error(f"--{name} {why}")
 
     def known_flags(self) -> list[str]:
         """Returns the flags of the command, such as "--problem"."""
@@ -114,6 +120,8 @@ class _Each(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
     ) -> None:
+        assert isinstance(parser, Parser)  # noqa: S101 (a type)
+        parser.given[self.option_strings[-1]] = values
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), _expand(parser, self, values)])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import json
 import os
@@ -38,21 +37,23 @@ class PartialOutput:
 
     def __init__(self, path: str, settings: Mapping[str, Any], *, resume: bool) -> None:
         self._path = Path(os.path.realpath(path))
-        self.partial = self._path.with_name(f"{self._path.name}.partial")
-        self._state = self._path.with_name(f"{self._path.name}.partial.json")
+        self.partial, self._state = (Path(f"{self._path}{end}") for end in (".partial", ".partial.json"))
         self._settings = json.loads(json.dumps(settings))
         self._hash, self._written = hashlib.sha256(), hashlib.sha256()  # of the input and of the output
         self.done, self._bytes, self._digest = 0, 0, ""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._file = open_own(self.partial)
         try:
-            self._lock()
+            lock_or_warn(self._file, self.partial)
             if not resume:
                 self._state.unlink(missing_ok=True)  # it counts the lines of what is dropped now
             elif self._state.exists():
                 self._read_state()
             self._file.truncate(self._bytes)  # drops a block that was only partly written
             self._file.seek(self._bytes)
+        except BlockingIOError:
+            self._file.close()
+            raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
         except BaseException:
             self._file.close()
             raise
@@ -68,8 +69,9 @@ class PartialOutput:
     def left(path: str) -> int | None:
         """Returns how many lines of this output a stopped command has done; None if it left no usable state."""
         try:
-            return _read(Path(f"{os.path.realpath(path)}.partial.json")).lines
-        except (OSError, ValueError):
+            number: int = _read(Path(f"{os.path.realpath(path)}.partial.json"))["lines"]
+            return number
+        except (OSError, DataError):
             return None
 
     def skip_done(self, lines: Iterator[str]) -> None:
@@ -96,9 +98,15 @@ class PartialOutput:
         self._written.update(data)
         self._bytes += len(data)
         self.done += len(lines)
-        digests = self._hash.hexdigest(), self._written.hexdigest()
-        state = _State(self.done, self._bytes, *digests, self._settings)
-        replace_file(self._state, json.dumps(dataclasses.asdict(state), indent=2) + "\n")
+        state = {
+            "format": _FORMAT,
+            "lines": self.done,
+            "bytes": self._bytes,
+            "input_sha256": self._hash.hexdigest(),
+            "output_sha256": self._written.hexdigest(),
+            "settings": self._settings,
+        }
+        replace_file(self._state, json.dumps(state, indent=2) + "\n")
 
     def finish(self) -> None:
         """Gives the file its final name."""
@@ -107,29 +115,16 @@ class PartialOutput:
         sync(self._path.parent)
         self._state.unlink(missing_ok=True)
 
-    def _lock(self) -> None:
-        """Locks the file against other commands until this process ends."""
-        try:
-            lock_or_warn(self._file, self.partial)
-        except BlockingIOError:
-            raise UsageError(f"Another t2t-lite-decoder is writing {self.partial}; give another --output.") from None
-
     def _count(self, line: str) -> None:
         self._hash.update(line.encode("utf-8") + b"\n")
 
     def _read_state(self) -> None:
-        try:
-            state = _read(self._state)
-        except OSError as error:
-            raise DataError(f"{self._state} cannot be used ({error}); leave out --resume to begin again.") from error
-        self.done, self._bytes, self._digest, settings = state.lines, state.bytes, state.input_sha256, state.settings
-        self._check_written(state.output_sha256)
-        names = sorted(settings.keys() | self._settings.keys())
-        changes = [
-            f"  {name}: {settings.get(name)!r} -> {self._settings.get(name)!r}"
-            for name in names
-            if settings.get(name) != self._settings.get(name)
-        ]
+        state = _read(self._state)
+        self.done, self._bytes, self._digest = state["lines"], state["bytes"], state["input_sha256"]
+        self._check_written(state["output_sha256"])
+        old, new = state["settings"], self._settings
+        names = sorted(old.keys() | new.keys())
+        changes = [f"  {n}: {old.get(n)!r} -> {new.get(n)!r}" for n in names if old.get(n) != new.get(n)]
         if changes:
             raise UsageError(
                 f"{self.partial} was begun with other settings:\n"
@@ -155,31 +150,10 @@ class PartialOutput:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class _State:
-    """FILE.partial.json: lines and bytes that are done, checksums of these lines and bytes, settings, the format."""
-
-    lines: int
-    bytes: int
-    input_sha256: str
-    output_sha256: str
-    settings: dict[str, Any]
-    format: int = _FORMAT
-
-
-def _read(path: Path) -> _State:
+def _read(path: Path) -> dict[str, Any]:
     """Reads what `write` has written; errors as those of `read_json`."""
-    return _state(read_json(path, _FORMAT, _state, "Leave out --resume to begin again."))
-
-
-def _state(values: dict[str, Any]) -> _State:
-    """Returns what `write` has written; TypeError or ValueError for anything else."""
-    state = _State(**values)
-    numbers, texts = (state.lines, state.bytes), (state.input_sha256, state.output_sha256)
-    are_right = all(type(number) is int and number >= 0 for number in numbers) and type(state.settings) is dict
-    if not are_right or not all(type(text) is str for text in texts):
-        raise ValueError("it has entries of another type")
-    return state
+    types = {"lines": int, "bytes": int, "input_sha256": str, "output_sha256": str, "settings": dict}
+    return read_json(path, _FORMAT, types, "Leave out --resume to begin again.")
 
 
 class Stream:

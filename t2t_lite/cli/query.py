@@ -9,7 +9,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 from t2t_lite.cli import common, output
 from t2t_lite.cli.parser import ShowVersion
@@ -103,7 +103,8 @@ def _run(args: argparse.Namespace) -> int:
     with translator:
         if args.wait is not None:
             translator.wait(args.wait)
-        _translate(args, translator, lines)
+        form = output.Form(args.json, scores=args.nbest is not None)
+        _write(translator.stream(lines, nbest=args.nbest or 1), args.output, form)
     return 0
 
 
@@ -117,28 +118,27 @@ def _input_lines(path: str | None) -> Iterator[str]:
     return decode_lines(sys.stdin.buffer, "standard input")
 
 
-def _translate(args: argparse.Namespace, translator: ServerTranslator, lines: Iterator[str]) -> None:
+def _write(answers: Iterator[tuple[str, Any]], path: str | None, form: output.Form) -> None:
     """Writes each line's translation as soon as all before it are written."""
     import tqdm
 
-    answers = translator.stream(lines, nbest=args.nbest or 1)
     first = list(itertools.islice(answers, 1))  # before opening the output: nothing is lost if the server is away
-    hidden = not sys.stderr.isatty() or (args.output is None and sys.stdout.isatty())
+    hidden = not sys.stderr.isatty() or (path is None and sys.stdout.isatty())
     written = joined = 0
-    with _open_output(args.output) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
+    with _open_output(path) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:
             for line, hypotheses in itertools.chain(first, answers):
-                with name_in_errors(args.output or "standard output"):
-                    file.write(output.rows(line, hypotheses, args).encode("utf-8"))
+                with name_in_errors(path or "standard output"):
+                    file.write(form.format(line, hypotheses).encode("utf-8"))
                     file.flush()
                 written += 1
-                joined += not args.json and output.has_breaks(hypotheses)
+                joined += form.joins(hypotheses)
                 bar.update()
         except T2TError as error:
             raise type(error)(
                 f"{error} Stopped at line {written + 1}; the translations of the lines before it are written."
             ) from error
-    output.say_joined(joined)
+    output.warn_of_joined(joined)
 
 
 def _open_output(path: str | None) -> contextlib.AbstractContextManager[IO[bytes]]:

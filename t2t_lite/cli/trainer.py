@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 
 from t2t_lite import recipe_text, registry
@@ -23,15 +24,24 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    if not wanted(args) and args.output_dir is None:
+    if not (args.registry_help or args.describe or args.print_completion or args.output_dir):
         parser.error("give --output_dir=DIR, where the run is written")
     return common.run(lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:
-    common.trust_run(args)
+    if args.print_completion:
+        print(completion.shell_code(args.print_completion))
+        return 0
     request = start_request(args)
-    return show(args, request) if wanted(args) else run(request)
+    if not args.registry_help and not args.describe:
+        return run(request)
+    registry.load_plugins(request.data.usr_dir)
+    if args.registry_help:
+        print(_registry_help(args.registry_help, request.recipe.hparams_set))
+    else:
+        print(_describe_with_data(request) if _has_data(request) else _describe(request))
+    return 0
 
 
 def run(request: StartRequest) -> int:
@@ -71,7 +81,7 @@ def make_parser() -> common.Parser:
         "--num_workers", type=common.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
     common.add_trust_flag(parser)
-    add_show_flags(parser)
+    _add_show_flags(parser)
     flags.add_problem_flags(parser, required=False)
     return parser
 
@@ -131,23 +141,12 @@ def _add_start_flags(parser: common.Parser) -> None:
 
 def start_request(args: argparse.Namespace) -> StartRequest:
     """Returns what the flags ask for."""
-    return StartRequest(
-        output_dir=args.output_dir,
-        data=flags.data_request(args),
-        recipe=flags.recipe_request(args),
-        warm_start_from=args.warm_start_from,
-        with_optimizer=args.with_optimizer,
-        reset_optimizer=args.reset_optimizer,
-        devices=args.devices,
-        strategy=args.strategy,
-        accumulate=args.accumulate,
-        join_timeout=args.join_timeout,
-        skip_bad_batches=args.skip_bad_batches,
-    )
+    data = dataclasses.replace(flags.data_request(args), usr_dir=common.code_folder(args, [args.output_dir]))
+    names = [field.name for field in dataclasses.fields(StartRequest) if field.name not in ("data", "recipe")]
+    return StartRequest(data=data, recipe=flags.recipe_request(args), **{name: getattr(args, name) for name in names})
 
 
-def add_show_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags."""
+def _add_show_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--registry_help",
         nargs="?",
@@ -172,33 +171,13 @@ def add_show_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def wanted(args: argparse.Namespace) -> bool:
-    """Whether one of the flags is given."""
-    return bool(args.registry_help or args.describe or args.print_completion)
-
-
-def show(args: argparse.Namespace, request: StartRequest) -> int:
-    """Prints what the flags ask for and returns the exit status."""
-    if args.print_completion:
-        print(completion.shell_code(args.print_completion))
-        return 0
-    registry.load_plugins(request.data.usr_dir)
-    if args.registry_help:
-        print(_registry_help(args))
-    elif _has_data(request):
-        print(_describe_with_data(request))
-    else:
-        print(_describe(request))
-    return 0
-
-
-def _registry_help(args: argparse.Namespace) -> str:
-    if args.registry_help != "hparams":
-        return registry.help_text(registry.KINDS if args.registry_help == "all" else [args.registry_help])
-    if args.hparams_set is None:
+def _registry_help(kind: str, hparams_set: str | None) -> str:
+    if kind != "hparams":
+        return registry.help_text(registry.KINDS if kind == "all" else [kind])
+    if hparams_set is None:
         registry.HPARAMS.load()  # this also loads the models' groups
         return recipe_text.help_of_all()
-    return recipe_text.help_text(registry.hparams(args.hparams_set), f"the values of {args.hparams_set}")
+    return recipe_text.help_text(registry.hparams(hparams_set), f"the values of {hparams_set}")
 
 
 def _has_data(request: StartRequest) -> bool:

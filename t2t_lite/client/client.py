@@ -41,23 +41,12 @@ class Connection(Protocol):
 PROTOCOLS: dict[str, type[Rest] | type[Rpc]] = {"rest": Rest, "grpc": Rpc}
 
 
-class _Source:
-    """Iterator that ends where reading `lines` raises an error, and keeps the error."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = iter(lines)
-        self.error: Exception | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        while True:
-            try:
-                line = next(self._lines)
-            except StopIteration:
-                return
-            except Exception as error:
-                self.error = error
-                return
-            yield line
+def _until_error(lines: Iterable[str], errors: list[Exception]) -> Iterator[str]:
+    """Yields lines; ends where reading them raises an error, and keeps the error."""
+    try:
+        yield from lines
+    except Exception as error:
+        errors.append(error)
 
 
 class ServerTranslator:
@@ -158,8 +147,8 @@ class ServerTranslator:
             raise UsageError(f"nbest={nbest} must be at least 1.")
         waiting: collections.deque[tuple[list[str], concurrent.futures.Future[list[list[ServedHypothesis]]]]]
         waiting = collections.deque()
-        source = _Source(lines)
-        left = iter(source)
+        errors: list[Exception] = []
+        left = _until_error(lines, errors)
         try:
             while batch := list(itertools.islice(left, self._batch_size)):
                 waiting.append((batch, self._pool.submit(self._answer, batch, nbest)))
@@ -169,8 +158,8 @@ class ServerTranslator:
                     yield from zip(done, answer.result(), strict=True)
             for done, answer in waiting:
                 yield from zip(done, answer.result(), strict=True)
-            if source.error is not None:
-                raise source.error
+            if errors:
+                raise errors[0]
         finally:
             for _, answer in waiting:
                 answer.cancel()

@@ -54,7 +54,7 @@ class TokenBudget:
             T2TError: it does.
         """
         if len(rows) == 1:
-            with memory_explained(what(1), advice):
+            with explain_memory(what(1), advice):
                 return compute(rows)
         with contextlib.suppress(tf.errors.ResourceExhaustedError):
             return compute(rows)
@@ -66,7 +66,7 @@ class TokenBudget:
 
 
 @contextlib.contextmanager
-def memory_explained(what: str, advice: str) -> Iterator[None]:
+def explain_memory(what: str, advice: str) -> Iterator[None]:
     """Turns TensorFlow's error that memory has run out into a T2TError: it ran out with `what`, and `advice`."""
     try:
         yield

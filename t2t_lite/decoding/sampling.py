@@ -140,23 +140,23 @@ class _Sampling(Search):
         """Draws groups `first` to `first` + `number` - 1 of each sentence; a row of the result is a group."""
         sentences, size, longest = self.shape
 
-        def repeated(value: Any) -> Any:
+        def repeat(value: Any) -> Any:
             return tf.repeat(value, number, 0) if len(value.shape) else value  # all but scalars
 
-        fixed, beams = tf.nest.map_structure(repeated, (self.fixed, self.beams))
+        fixed, beams = tf.nest.map_structure(repeat, (self.fixed, self.beams))
         rows = sentences * number
         groups = first + tf.tile(tf.range(number), [sentences])
         fixed |= {"rows": tf.range(rows), "numbers": groups[:, None] * size + tf.range(size)}
         ended = fixed["numbers"] >= self.num_samples  # the last group has room for more
         beams |= {"logp": tf.zeros([rows, size]), "ended": ended, "done": tf.reduce_all(ended, 1)}
-        return self._searched(fixed, beams, (tf.zeros([rows, size, longest], tf.int32), tf.zeros([rows, size])))
+        return self._search(fixed, beams, (tf.zeros([rows, size, longest], tf.int32), tf.zeros([rows, size])))
 
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
         rows = tf.reshape(self._permit(fixed, beams, logits), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], fixed["numbers"], index)
-        symbols = tf.reshape(drawn(self.sampler, rows, tf.reshape(points, [-1]), self.never), tf.shape(points))
+        symbols = tf.reshape(draw(self.sampler, rows, tf.reshape(points, [-1]), self.never), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
         logp = tf.where(ended, 0.0, logp)
         symbols = tf.where(ended, PAD, symbols)
@@ -175,7 +175,7 @@ class _Sampling(Search):
         return beams["alive"], beams["logp"]
 
 
-def drawn(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (PAD,)) -> Any:
+def draw(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (PAD,)) -> Any:
     """Draws a symbol for each row, where its cumulative probability passes a point; those of `never` are never drawn.
 
     Args:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sized_graph import SizedGraph
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, padded
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, pad
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
@@ -74,26 +74,26 @@ def score(
         T2TError: the device has too little memory.
         DataError: the target of a parser is a tree with broken brackets.
     """
-    limit = translator.max_source_length
+    limit = translator.decode.max_source_length
     source = _encode(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
-    longest = limit + translator.extra_length
+    longest = limit + translator.decode.extra_length
     target = _encode(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
     graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)
 
-    def scored(rows: Sequence[int]) -> tuple[Sequence[int], list[PairScore]]:
+    def score_rows(rows: Sequence[int]) -> tuple[Sequence[int], list[PairScore]]:
         length = lengths[rows[0]]
 
         def what(number: int) -> str:
             return f"{number} pair{'s' * (number > 1)} of up to {length} pieces a side"
 
         def scores(rows: Sequence[int]) -> list[PairScore]:
-            sides = (padded([side[i] for i in rows]) for side in (source, target))
+            sides = (pad([side[i] for i in rows]) for side in (source, target))
             found = zip(*graph(*sides, tokens=budget.tokens), strict=True)
             return [PairScore(float(value), int(count)) for value, count in found]
 
         def size(number: int) -> int:
-            return graph.padded_tokens(number, length, budget.tokens)
+            return graph.count_padded_tokens(number, length, budget.tokens)
 
         return rows, budget.spend(scores, rows, size=size, what=what, advice=advice)
 
@@ -104,7 +104,7 @@ def score(
     if progress:
         progress(lengths.count(0))
     batches = _batches(lengths, lambda length: graph.most_rows(budget.tokens, length))
-    for rows, found in threads.parallel_map(scored, batches):
+    for rows, found in threads.parallel_map(score_rows, batches):
         for i, pair in zip(rows, found, strict=True):
             results[i] = pair
         if progress:
@@ -145,7 +145,7 @@ def _encode(
     if name == "sources" or translator.outputs.is_text:  # symbols of a parser have a warning of their own
         unknown = UnknownPieces()
         unknown.add(vocabulary, texts, pieces)
-        translator.say_unknown(name.removesuffix("s"), unknown, vocabulary)
+        translator.warn_of_unknown(name.removesuffix("s"), unknown, vocabulary)
     cut = sum(len(ids) >= limit for ids in pieces)
     if cut:
         _log.warning(

@@ -78,9 +78,9 @@ class Search(abc.ABC):
 
     def run(self) -> tuple[Any, Any]:
         """Returns what `_rank` gives for each sentence when it is done."""
-        return self._searched(self.fixed, self.beams, self.result)
+        return self._search(self.fixed, self.beams, self.result)
 
-    def _searched(self, *state: Any) -> tuple[Any, Any]:
+    def _search(self, *state: Any) -> tuple[Any, Any]:
         """As `run`, from a given `fixed`, `beams` and empty result."""
         if self.jit:
             return self._rank(self._to_the_end(*state[:2]))
@@ -102,7 +102,7 @@ class Search(abc.ABC):
     def _block(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
         state = tf.cond(
             tf.reduce_any(beams["done"]),
-            lambda: self._without_done(fixed, beams, result),
+            lambda: self._drop_done(fixed, beams, result),
             lambda: tf.nest.map_structure(tf.identity, (fixed, beams, result)),
         )
         fixed, beams, result = state
@@ -112,27 +112,25 @@ class Search(abc.ABC):
             lambda: tf.nest.map_structure(tf.identity, beams["state"]),
         )
         (beams,) = tf.while_loop(
-            self._goes_on,
+            self._continues,
             lambda state: (self._step(fixed, state),),
             (beams,),
             shape_invariants=(tf.nest.map_structure(_any_length, beams),),
         )
         return fixed, beams, result
 
-    def _goes_on(self, beams: State) -> Any:
+    def _continues(self, beams: State) -> Any:
         done = tf.math.count_nonzero(beams["done"], dtype=tf.int32)
         return (4 * done < tf.size(beams["done"])) & ~self.model.is_full(beams["state"])
 
-    def _without_done(
-        self, fixed: State, beams: State, result: tuple[Any, Any]
-    ) -> tuple[State, State, tuple[Any, Any]]:
+    def _drop_done(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[State, State, tuple[Any, Any]]:
         result = self._report_done(fixed, beams, result)
         stay = tf.where(~beams["done"])[:, 0]
 
-        def chosen(value: Any) -> Any:
+        def keep(value: Any) -> Any:
             return tf.gather(value, stay) if len(value.shape) else value  # all but the index
 
-        return tf.nest.map_structure(chosen, fixed), tf.nest.map_structure(chosen, beams), result
+        return *tf.nest.map_structure(keep, (fixed, beams)), result
 
     def _report_done(self, fixed: State, beams: State, result: tuple[Any, Any]) -> tuple[Any, Any]:
         """The result, updated with what has been found for the sentences still in the batch."""

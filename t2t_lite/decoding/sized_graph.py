@@ -55,7 +55,7 @@ class SizedGraph:
         """Returns how many rows of `length` are at most `tokens` tokens, with padding; it may be 0."""
         return min(tokens // _columns(length), _ROWS[-1]) if self.jit else tokens // length
 
-    def padded_tokens(self, rows: int, length: int, tokens: int) -> int:
+    def count_padded_tokens(self, rows: int, length: int, tokens: int) -> int:
         """Returns how many tokens a batch is with its padding; `tokens` as for a call."""
         return self._count_padded_rows(rows, length, tokens) * _columns(length) if self.jit else rows * length
 
@@ -77,15 +77,15 @@ class SizedGraph:
 
     def _by_xla(self, arguments: Sequence[Any], tokens: int) -> Any:
         """The results with padding, or None if XLA cannot compile the function."""
-        tensors = [tf.constant(argument) for argument in self._padded(arguments, tokens)]
+        tensors = [tf.constant(argument) for argument in self._pad(arguments, tokens)]
         sizes = tuple(tuple(tensor.shape) for tensor in tensors)
         if sizes not in self._programs:
             with self._compiling:
                 if sizes not in self._programs and self.jit:  # another thread may have compiled it
-                    return self._compiled(sizes, tensors)
+                    return self._compile(sizes, tensors)
         return self._programs[sizes](*tensors) if self.jit else None
 
-    def _compiled(self, sizes: tuple[tuple[int, ...], ...], tensors: Sequence[Any]) -> Any:
+    def _compile(self, sizes: tuple[tuple[int, ...], ...], tensors: Sequence[Any]) -> Any:
         program, start = graph(_with_jit(self._function), jit_compile=True), time.monotonic()
         try:
             found = program(*tensors)
@@ -102,17 +102,17 @@ class SizedGraph:
         _log.info("xla: compiled %s, for batches of %d x %d pieces, in %.1f s", self._what, rows, length, seconds)
         return found
 
-    def _padded(self, arguments: Sequence[Any], tokens: int) -> list[Any]:
+    def _pad(self, arguments: Sequence[Any], tokens: int) -> list[Any]:
         """The arguments as they are given to a program."""
         longest = max(argument.shape[1] for argument in arguments if np.ndim(argument) == 2)
         rows, columns = len(arguments[0]), _columns(longest)
         more = self._count_padded_rows(rows, longest, tokens) - rows
 
-        def padded(argument: Any) -> Any:
+        def pad(argument: Any) -> Any:
             axes = [(0, more), (0, columns - argument.shape[1])] if np.ndim(argument) == 2 else [(0, more)]
             return np.pad(argument, axes) if np.ndim(argument) else argument
 
-        return [padded(argument) for argument in arguments]
+        return [pad(argument) for argument in arguments]
 
 
 def _columns(length: int) -> int:

@@ -17,7 +17,7 @@ from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
-from t2t_lite.groups import DecodeGroup
+from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
@@ -28,8 +28,6 @@ from t2t_lite.text.unknown_pieces import UnknownPieces
 # Of `Translator.search`, and its third input if outputs are constrained.
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
 _SIZES = tf.TensorSpec([None], tf.int32)
-
-_USUAL = {"length_penalty_form": "gnmt", "unknown_output": True}
 
 FEW = 16  # lines: for fewer, reading the weights takes most of the time
 
@@ -53,17 +51,13 @@ class LineTranslator(abc.ABC):
 
     Args:
         source_vocabulary: lines are cut and sorted by its pieces.
-        beam_size: the most outputs of a line.
-        max_source_length: longer inputs are cut to this many pieces, end symbol included, and counted in a warning.
-        batch_tokens: the most padded source tokens decoded at once (but at least one sentence); on GPUs 8 times that.
+        decode: the settings.
     """
 
-    def __init__(
-        self, source_vocabulary: AnyVocabulary, *, beam_size: int, max_source_length: int, batch_tokens: int
-    ) -> None:
-        self.source_vocabulary = source_vocabulary
-        self.beam_size, self.max_source_length, self._budget = beam_size, max_source_length, TokenBudget(batch_tokens)
-        self._said_unknown: set[str] = set()
+    def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
+        self.source_vocabulary, self.decode = source_vocabulary, decode
+        self._budget = TokenBudget(decode.decode_batch_tokens)
+        self._warned_of: set[str] = set()
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
@@ -81,16 +75,16 @@ class LineTranslator(abc.ABC):
         A blank line (empty, or only white space of any kind) gives empty outputs and is not decoded.
 
         Args:
-            nbest: at most beam_size.
+            nbest: at most `decode.beam_size`.
             progress: called with the number of lines of each finished batch, and their share of the work: the weights
                 of all lines add up to their number.
 
         Raises:
             T2TError: the device has too little memory.
         """
-        results, cut, unknown = self._translated(lines, nbest, progress)
+        results, cut, unknown = self._translate(lines, nbest, progress)
         self._warn(cut, len(lines))
-        self.say_unknown("source", unknown, self.source_vocabulary)
+        self.warn_of_unknown("source", unknown, self.source_vocabulary)
         return results
 
     def translate_blocks(
@@ -104,7 +98,7 @@ class LineTranslator(abc.ABC):
         cut = lines = first = 0
         unknown = UnknownPieces()
         for block in blocks:
-            results, number, of_block = self._translated(block, nbest, progress)
+            results, number, of_block = self._translate(block, nbest, progress)
             unknown.merge(of_block)
             lines += len(block)
             if number and not cut:
@@ -114,27 +108,27 @@ class LineTranslator(abc.ABC):
             yield block, results
         if cut > first:
             self._warn(cut, lines)
-        self.say_unknown("source", unknown, self.source_vocabulary)
+        self.warn_of_unknown("source", unknown, self.source_vocabulary)
 
-    def say_unknown(self, kind: str, unknown: UnknownPieces, vocabulary: AnyVocabulary) -> None:
+    def warn_of_unknown(self, kind: str, unknown: UnknownPieces, vocabulary: AnyVocabulary) -> None:
         """Warns of pieces that a vocabulary does not know, once for each kind, such as "source"."""
-        if unknown.unknown and kind not in self._said_unknown:
-            self._said_unknown.add(kind)
+        if unknown.unknown and kind not in self._warned_of:
+            self._warned_of.add(kind)
             _log.warning("%s", f"{unknown.sentence(kind)} {unknown.advice(vocabulary)}".rstrip())
 
-    def _translated(
+    def _translate(
         self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
         """Returns the outputs, how many lines were cut, and their unknown pieces."""
         results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
         encoded, cut, unknown = self._encode(lines)
 
-        def decoded(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
+        def decode(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
             longest = len(encoded[rows[0]])
 
             def what(number: int) -> str:
                 sentences = f"{number} sentence{'s' * (number > 1)} of up to {longest} pieces"
-                return f"{sentences}, {self.beam_size} outputs of each"
+                return f"{sentences}, {self.decode.beam_size} outputs of each"
 
             def outputs(rows: Sequence[int]) -> list[list[Hypothesis]]:
                 return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
@@ -148,7 +142,7 @@ class LineTranslator(abc.ABC):
         blank, pieces = encoded.count([]), sum(map(len, encoded))
         if progress and blank:
             progress(blank, 0.0 if pieces else blank)
-        for rows, outputs in threads.parallel_map(decoded, self._batches(encoded)):
+        for rows, outputs in threads.parallel_map(decode, self._batches(encoded)):
             for i, hypotheses in zip(rows, outputs, strict=True):
                 results[i] = hypotheses
             if progress:
@@ -163,7 +157,7 @@ class LineTranslator(abc.ABC):
         unknown = UnknownPieces()
         unknown.add(self.source_vocabulary, texts, pieces)
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
-        limit = self.max_source_length
+        limit = self.decode.max_source_length
         cut = sum(len(ids) > limit for ids in encoded)
         return [[*ids[: limit - 1], EOS] if len(ids) > limit else ids for ids in encoded], cut, unknown
 
@@ -173,13 +167,13 @@ class LineTranslator(abc.ABC):
                 "%d of %d inputs are longer than max_source_length=%d pieces; only their beginning is translated.",
                 cut,
                 lines,
-                self.max_source_length,
+                self.decode.max_source_length,
             )
 
     def _batches(self, encoded: Sequence[Sequence[int]]) -> Iterator[list[int]]:
         """Yields the line numbers of each batch; longest first, so that memory runs out early or never.
 
-        Batches that run at the same time share `batch_tokens`, and the lines.
+        Batches that run at the same time share `decode_batch_tokens`, and the lines.
         """
         order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: -len(encoded[i]))
         num_parallel, start = threads.num_parallel(), 0
@@ -204,10 +198,7 @@ class Translator(LineTranslator):
     Args:
         model: a `models.base.Model`.
         source_vocabulary, target_vocabulary: its vocabularies.
-        beam_size, length_penalty, extra_length: see `beam_search`.
-        length_penalty_form: see `beam_search`.
-        unknown_output: whether an output may have the unknown piece.
-        max_source_length, batch_tokens: see `LineTranslator`.
+        decode: see `LineTranslator`.
         outputs: how the model's outputs are read, as prepared data or a run say; None: as text.
         jit: XLA compiles the search; for GPUs.
 
@@ -221,72 +212,35 @@ class Translator(LineTranslator):
         model: Any,
         source_vocabulary: AnyVocabulary,
         target_vocabulary: AnyVocabulary,
+        decode: DecodeGroup,
         *,
-        beam_size: int,
-        length_penalty: float,
-        extra_length: int,
-        max_source_length: int,
-        batch_tokens: int,
-        length_penalty_form: str = "gnmt",
-        unknown_output: bool = True,
         outputs: Outputs | None = None,
         jit: bool = False,
     ) -> None:
-        super().__init__(
-            source_vocabulary, beam_size=beam_size, max_source_length=max_source_length, batch_tokens=batch_tokens
-        )
+        super().__init__(source_vocabulary, decode)
         self.model, self.target_vocabulary = model, target_vocabulary
         self.outputs = outputs or Outputs()
         self._grammar = self.outputs.grammar()
-        self.length_penalty, self.length_penalty_form = length_penalty, length_penalty_form
-        self.extra_length, self.unknown_output = extra_length, unknown_output
         self.prepack = False
         self.sampling: Sampling | None = None
         what = f"the search of a {type(model).__name__}"
         self.search_graph = SizedGraph(self.search, self.search_signature, jit=jit, what=what)
 
-    @classmethod
-    def from_hparams(
-        cls,
-        model: Any,
-        source: AnyVocabulary,
-        target: AnyVocabulary,
-        settings: DecodeGroup,
-        *,
-        outputs: Outputs | None = None,
-        jit: bool = False,
-    ) -> Translator:
-        """Decoding as the recipe says; `jit` as for the class."""
-        return cls(
-            model,
-            source,
-            target,
-            beam_size=settings.beam_size,
-            length_penalty=settings.length_penalty,
-            length_penalty_form=settings.length_penalty_form,
-            unknown_output=settings.unknown_output,
-            extra_length=settings.extra_length,
-            max_source_length=settings.max_source_length,
-            batch_tokens=settings.decode_batch_tokens,
-            outputs=outputs,
-            jit=jit,
-        )
-
-    def limited(self, settings: DecodeGroup) -> Translator:
-        """Returns this translator with the limits of a recipe, and the same graph."""
+    def with_limits(self, decode: DecodeGroup) -> Translator:
+        """Returns this translator with settings that differ in no field of IN_SEARCH; it has the same graph."""
         other = copy.copy(self)
-        other.max_source_length = settings.max_source_length
-        if settings.decode_batch_tokens != self._budget.given:
-            other._budget = TokenBudget(settings.decode_batch_tokens)
+        other.decode = decode
+        if decode.decode_batch_tokens != self._budget.given:
+            other._budget = TokenBudget(decode.decode_batch_tokens)
         return other
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a search's outputs depend on besides the weights, JSON-ready."""
-        names = ["beam_size", "length_penalty", "extra_length", "max_source_length"]
-        names += [name for name, usual in _USUAL.items() if getattr(self, name) != usual]
         precision = "int8" if int8_matrices(self.model) else self.model.compute_dtype
-        return {**{name: getattr(self, name) for name in names}, "precision": precision}
+        found = {name: getattr(self.decode, name) for name in OF_OUTPUTS}
+        usual = {name for name in LATER if found[name] == getattr(DecodeGroup, name)}
+        return {name: value for name, value in found.items() if name not in usual} | {"precision": precision}
 
     @property
     def search_signature(self) -> list[Any]:
@@ -302,14 +256,14 @@ class Translator(LineTranslator):
         """
         constraint = TreeConstraint(self._grammar, sizes) if self._grammar else None
         unknown = self.target_vocabulary.unknown
-        never = (PAD,) if self.unknown_output or unknown is None else (PAD, unknown)
+        never = (PAD,) if self.decode.unknown_output or unknown is None else (PAD, unknown)
         if self.sampling is not None:
             return sample(
                 self.model,
                 source,
                 self.sampling,
-                num_samples=self.beam_size,
-                extra_length=self.extra_length,
+                num_samples=self.decode.beam_size,
+                extra_length=self.decode.extra_length,
                 prepack=self.prepack and not jit,
                 constraint=constraint,
                 jit=jit,
@@ -318,42 +272,42 @@ class Translator(LineTranslator):
         return beam_search(
             self.model,
             source,
-            beam_size=self.beam_size,
-            alpha=self.length_penalty,
-            extra_length=self.extra_length,
+            beam_size=self.decode.beam_size,
+            alpha=self.decode.length_penalty,
+            extra_length=self.decode.extra_length,
             early_stop=early_stop,
             prepack=self.prepack and not jit,
             constraint=constraint,
             jit=jit,
-            form=self.length_penalty_form,
+            form=self.decode.length_penalty_form,
             never=never,
         )
 
-    def found(
+    def run_search(
         self, lines: Sequence[str], ids: Sequence[Sequence[int]], early_stop: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns what the graph of `search` finds for lines; `ids` are their pieces, cut, ended by EOS."""
         sizes = []
         if self._grammar:
             sizes = [np.array([self._size(line, row) for line, row in zip(lines, ids, strict=True)], np.int32)]
-        outputs, scores = self.search_graph(padded(ids), early_stop, *sizes, tokens=self._budget.tokens)
+        outputs, scores = self.search_graph(pad(ids), early_stop, *sizes, tokens=self._budget.tokens)
         return outputs, scores
 
     def _most_rows(self, length: int) -> int:
         return self.search_graph.most_rows(self._budget.tokens, length)
 
     def _count_padded_tokens(self, rows: int, length: int) -> int:
-        return self.search_graph.padded_tokens(rows, length, self._budget.tokens)
+        return self.search_graph.count_padded_tokens(rows, length, self._budget.tokens)
 
     def _size(self, line: str, ids: Sequence[int]) -> int:
         """The number of a line's words, or of those that the model sees if the line may have been cut."""
         size = self.outputs.size(line)
-        if len(ids) < self.max_source_length:
+        if len(ids) < self.decode.max_source_length:
             return size
         return min(size, self.outputs.size(self.source_vocabulary.decode(ids)))
 
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        outputs, scores = self.found(lines, ids, early_stop=nbest == 1)
+        outputs, scores = self.run_search(lines, ids, early_stop=nbest == 1)
         return [
             [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
             for line, hypotheses, values in zip(lines, outputs, scores, strict=True)
@@ -376,7 +330,7 @@ class Translator(LineTranslator):
         return [] if self.outputs.is_text else self.outputs.unknown(self.target(text))
 
 
-def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
+def pad(sequences: Sequence[Sequence[int]]) -> np.ndarray:
     """Returns int32 [rows, longest], zeros at the end of shorter rows."""
     array = np.zeros((len(sequences), max(map(len, sequences))), np.int32)
     for row, ids in zip(array, sequences, strict=True):

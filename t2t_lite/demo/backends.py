@@ -12,11 +12,14 @@ from t2t_lite.client import client, response
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.errors import ServerError
 from t2t_lite.client.rest import Rest
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
+from t2t_lite.export.export_folder import find_version, read_card
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
+    from t2t_lite.runs.open_request import OpenRequest
 
 _TIMEOUT = 60.0  # seconds that a server may take
 
@@ -41,13 +44,13 @@ class _Local:
         self._lines = translator
 
     def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
-        limit = self._lines.max_source_length - 1  # the end symbol is a piece, too
+        limit = self._lines.decode.max_source_length - 1  # the end symbol is a piece, too
         vocabulary = self._lines.source_vocabulary
         for line in lines:
             pieces = len(vocabulary.encode(vocabulary.line(line)))
             if pieces > limit:  # elsewhere such a line is cut, with a warning that nobody would see here
                 raise UsageError(f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two.")
-        return self._lines.translate(lines, nbest=self._lines.beam_size)
+        return self._lines.translate(lines, nbest=self._lines.decode.beam_size)
 
 
 class Run(_Local):
@@ -82,6 +85,25 @@ class Export(_Local):
             raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")
         outputs = self._signatures["attention"](inputs=tf.constant([line.encode("utf-8")]))
         return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
+
+
+def open_run(request: OpenRequest) -> Run:
+    """Opens a run, or several as an ensemble; raises as `OpenRequest.check` before TensorFlow is loaded."""
+    request.check()
+    load_tensorflow()
+    from t2t_lite.export.model_card import make_card
+
+    run = request.open_to_decode()
+    return Run(run.translator, make_card(run))
+
+
+def open_export(folder: str) -> Export:
+    """Opens an export; raises, before TensorFlow is loaded, as `read_card`."""
+    read_card(find_version(folder))
+    load_tensorflow()
+    from t2t_lite.export.exported import ExportedTranslator
+
+    return Export(ExportedTranslator(folder))
 
 
 class Server:

@@ -96,7 +96,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     Args:
         vocabularies: the names of their files in the folder.
     """
-    alpha = translator.length_penalty
+    alpha = translator.decode.length_penalty
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
     for side, name in (("{source}", vocabularies[0]), ("{target}", vocabularies[-1])):
@@ -104,11 +104,11 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     text = _README + _PENALTY + ("" if translator.outputs.is_text else _OF_TREES)
     return text.format(
         **parts,
-        beam_size=translator.beam_size,
+        beam_size=translator.decode.beam_size,
         penalty=engine_length_penalty(alpha, _USUAL_LENGTH),
-        max_input=translator.max_source_length,
-        max_output=translator.max_source_length + translator.extra_length,
-        extra=translator.extra_length,
+        max_input=translator.decode.max_source_length,
+        max_output=translator.decode.max_source_length + translator.decode.extra_length,
+        extra=translator.decode.extra_length,
         alpha=alpha,
         length=_USUAL_LENGTH,
     )

@@ -10,8 +10,10 @@ import tensorflow as tf
 
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+from t2t_lite.distributed.tensorflow_loading import quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import SIGNATURES, find_version, read_card
+from t2t_lite.groups import DECODE, LATER, DecodeGroup
 from t2t_lite.ops.int8_product import check_machine
 
 
@@ -20,7 +22,7 @@ class ExportedTranslator(LineTranslator):
 
     Args:
         folder: what t2t-lite-exporter wrote: a version, or the folder of versions, whose newest is taken.
-        batch_tokens: see `LineTranslator`; None: as the recipe says.
+        batch_tokens: decode_batch_tokens; None: as the recipe says.
 
     Raises:
         DataError: no export there, or a damaged one.
@@ -35,15 +37,13 @@ class ExportedTranslator(LineTranslator):
         source, _ = load_pair(self.folder / "assets")
         try:
             hparams = self.card["hparams"]
-            super().__init__(
-                source,
-                beam_size=hparams["beam_size"],
-                max_source_length=hparams["max_source_length"],
-                batch_tokens=batch_tokens or hparams["decode_batch_tokens"],
-            )
+            given = {name: hparams[name] for name in DECODE if name in hparams or name not in LATER}
+            given |= {"decode_batch_tokens": batch_tokens} if batch_tokens else {}
+            super().__init__(source, DecodeGroup(**given))
             if hparams["precision"] == "int8":
                 check_machine()
-            self.model: Any = tf.saved_model.load(str(self.folder))
+            with quiet():
+                self.model: Any = tf.saved_model.load(str(self.folder))
             signatures = self.model.signatures
             self._best, self._nbest = signatures["serving_default"], signatures.get("nbest")
         except UsageError:

@@ -18,9 +18,9 @@ import tensorflow as tf
 from t2t_lite import config
 from t2t_lite.errors import DamagedError, DataError, UsageError
 from t2t_lite.files import read_json
+from t2t_lite.groups import DECODE
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
-from t2t_lite.runs.ensemble_check import DECODING
 from t2t_lite.runs.metrics_log import read_comparable
 from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 from t2t_lite.runs.ranking import SCORES
@@ -199,7 +199,7 @@ def _of_ensemble(ensemble: OpenEnsemble) -> dict[str, Any]:
         "model": "ensemble",
         "parameters": sum(card["parameters"] for card in cards),
         "hparams_set": ", ".join(card["hparams_set"] for card in cards),
-        "hparams": {name: first["hparams"][name] for name in DECODING} | {"precision": ", ".join(precisions)},
+        "hparams": {name: first["hparams"][name] for name in DECODE} | {"precision": ", ".join(precisions)},
         "checkpoint": ", ".join(f"{name}/{card['checkpoint']}" for name, card in zip(names, cards, strict=True)),
         "scores": [],
         "scores_note": "not scored: t2t-lite-eval prints an ensemble's scores and keeps them in no file; those of a "

@@ -103,7 +103,7 @@ class ServedModel(tf.Module):
     @property
     def max_source_length(self) -> int:
         """The width of the signature `tokens`."""
-        return self._translator.max_source_length
+        return self._translator.decode.max_source_length
 
     def _graph(self, function: Callable[..., Any], signature: Any) -> Any:
         """A tf.function that reads the stored weights."""
@@ -133,7 +133,7 @@ class ServedModel(tf.Module):
         """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
         ids, scores = self._searched(self._encode(inputs), inputs, early_stop=False)
-        shape, beam_size = tf.shape(ids), self._translator.beam_size
+        shape, beam_size = tf.shape(ids), self._translator.decode.beam_size
         ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
         return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
@@ -199,7 +199,7 @@ class ServedModel(tf.Module):
 
     @property
     def _max_target_length(self) -> int:
-        return self.max_source_length + self._translator.extra_length
+        return self.max_source_length + self._translator.decode.extra_length
 
     def _searched(self, source: Any, inputs: Any, early_stop: bool) -> tuple[Any, Any]:
         """Ragged int32 [B, S] and the texts -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows.
@@ -209,7 +209,7 @@ class ServedModel(tf.Module):
         """
         there = source.row_lengths() > 0
         ids, scores = self._search(_dense(source, there), early_stop, *self._sizes(source, inputs, there))
-        beam_size = self._translator.beam_size
+        beam_size = self._translator.decode.beam_size
         return (
             tf.ensure_shape(_scatter(ids, there), [None, beam_size, None]),
             tf.ensure_shape(_scatter(scores, there), [None, beam_size]),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from t2t_lite.insights.sentence import Sentence
 
+KINDS = ("memory", "encoder", "decoder")  # of attention; the default kind first
 # In the order in which a page needs them; the last has the entry point, `drawAttention`.
 SCRIPTS = ("attention_parts.js", "attention_lines.js", "attention_maps.js", "attention.js")
 STYLES = ("attention.css",)

@@ -14,11 +14,11 @@ import numpy as np
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS
+from t2t_lite.insights.page import KINDS
 from t2t_lite.layers.functions import use
 from t2t_lite.ops.graph import PLAIN
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
-KINDS = ("memory", "encoder", "decoder")  # the default kind first
 # Nobody can read a picture of more pieces, and the weights grow with the square. Longer outputs are cut.
 MAX_PIECES = 120
 
@@ -80,12 +80,11 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
 
 def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     model, vocabulary = translator.model, translator.target_vocabulary
-    source = _checked(
-        "sentence", translator.source(text), translator.source_vocabulary, min(MAX_PIECES, translator.max_source_length)
-    )
+    most = min(MAX_PIECES, translator.decode.max_source_length)
+    source = _checked("sentence", translator.source(text), translator.source_vocabulary, most)
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
-        outputs, scores = (x[0] for x in translator.found([text], [source], early_stop=False))
+        outputs, scores = (x[0] for x in translator.run_search([text], [source], early_stop=False))
         found = [
             (translator.hypothesis(text, ids, score).text, score)
             for ids, score in zip(outputs, scores.tolist(), strict=True)

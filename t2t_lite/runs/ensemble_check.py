@@ -7,12 +7,10 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from t2t_lite import config
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.errors import UsageError
+from t2t_lite.groups import DECODE
 from t2t_lite.runs.run_dir import RunSpec
-
-DECODING = tuple(field.name for field in config.fields(config.HParams).values() if field.group == "decode")
 
 
 def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
@@ -58,7 +56,7 @@ def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[st
             )
         differ = [
             f"{name}={getattr(specs[0].hparams, name)}, not {getattr(spec.hparams, name)}"
-            for name in DECODING
+            for name in DECODE
             if name not in given and getattr(specs[0].hparams, name) != getattr(spec.hparams, name)
         ]
         if differ:

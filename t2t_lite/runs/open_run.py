@@ -15,10 +15,11 @@ from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.groups import DECODE
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
 from t2t_lite.runs.checkpoint import Checkpoints, find
-from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
+from t2t_lite.runs.ensemble_check import check_members, notices
 from t2t_lite.runs.record import make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_data import check_files, check_vocabulary
@@ -128,7 +129,7 @@ def open_run(
     if precision == "int8":
         quantize(model)
     outputs = spec.make_problem().codec.outputs(output_dir, target)
-    translator = Translator.from_hparams(model, source, target, spec.hparams.decode, outputs=outputs, jit=on_gpus())
+    translator = Translator(model, source, target, spec.hparams.decode, outputs=outputs, jit=on_gpus())
     return OpenRun(Path(output_dir), spec, model, checkpoints, vocabularies, translator, path, step)
 
 
@@ -142,13 +143,13 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
         return open_run(output_dirs[0], **options)
     specs = [read_run(folder, options.get("usr_dir")) for folder in output_dirs]
     check_members(output_dirs, specs)
-    for notice in notices(output_dirs, specs, [name for name in DECODING if options.get(name) is not None]):
+    for notice in notices(output_dirs, specs, [name for name in DECODE if options.get(name) is not None]):
         _log.info(notice)
     first = open_run(output_dirs[0], **options)
-    search = {name: getattr(first.spec.hparams, name) for name in DECODING}
+    search = {name: getattr(first.spec.hparams, name) for name in DECODE}
     runs = [first, *(open_run(folder, **{**options, **search}) for folder in output_dirs[1:])]
     runs.sort(key=lambda run: str(describe_weights(run.checkpoint)["checksum"]))
     model, own = Ensemble([run.model for run in runs]), first.translator
     how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
-    translator = Translator.from_hparams(model, *first.vocabularies, first.spec.hparams.decode, **how)
+    translator = Translator(model, *first.vocabularies, first.spec.hparams.decode, **how)
     return OpenEnsemble(first, tuple(runs), model, translator)

@@ -21,6 +21,7 @@ from t2t_lite import config
 from t2t_lite.data.vocabulary_files import file_names
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
+from t2t_lite.groups import OF_OUTPUTS
 from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs import default_weights
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, list_traces
@@ -50,8 +51,7 @@ RULES = {
     "vocabulary": Answer.REFUSE,
     "data": Answer.PREPARE_AGAIN,
     "metric": Answer.NOTE,
-    **dict.fromkeys(("eval_lines", "beam_size", "length_penalty", "length_penalty_form"), Answer.NOTE),
-    **dict.fromkeys(("unknown_output", "extra_length", "max_source_length"), Answer.NOTE),
+    **dict.fromkeys(("eval_lines", *OF_OUTPUTS), Answer.NOTE),
 }
 _OF_FIELDS = {
     "never": Answer.REFUSE,

@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import assemble
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
-from t2t_lite.decoding.memory import memory_explained
+from t2t_lite.decoding.memory import explain_memory
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.evalb_report import TreeScore
@@ -160,7 +160,7 @@ class Evaluator:
             planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
             batch = assemble(tokens, planned, packing=False)
             what = f"the loss of {len(ids)} pairs of up to {int(longer[ids[0]])} pieces a side"
-            with memory_explained(what, "In a training, a larger --accumulate leaves more room for it."):
+            with explain_memory(what, "In a training, a larger --accumulate leaves more room for it."):
                 return [float(value) for value in self._sums(batch["source"], batch["target"])]
 
         loss, right = map(sum, zip(*threads.parallel_map(sums, _batches(order, longer)), strict=True))

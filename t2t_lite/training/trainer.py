@@ -87,7 +87,7 @@ class Trainer:
                 schedule=self.schedule,
             )
         how: dict[str, Any] = {"outputs": store.outputs, "jit": on_gpus()}
-        self._translator = Translator.from_hparams(self.model, source, target, hparams.decode, **how)
+        self._translator = Translator(self.model, source, target, hparams.decode, **how)
         self.evaluate = Evaluator(self.model, store, self._translator, metric)
 
     def begin(

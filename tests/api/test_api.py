@@ -17,7 +17,7 @@ import t2t_lite
 from t2t_lite import registry
 from t2t_lite.api.load import LoadedExport, LoadedRun
 from t2t_lite.decoding.score import log_probs
-from t2t_lite.decoding.translate import padded
+from t2t_lite.decoding.translate import pad
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS
 from tests import commands
@@ -44,21 +44,13 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
-    without_axes = {"beam_size": np.array(2), "length_penalty": np.array(0.2)}
-    assert found == run.nbest([np.array(LINES[0])], np.array(2), **without_axes)  # type: ignore[arg-type, list-item]
-    with pytest.raises(UsageError, match="takes a list of lines, not one string"):
-        run.translate(np.array("ein Haus"))  # type: ignore[arg-type]
-    assert run.score([(np.array("ein Haus"), "a house")]) == run.score(PAIRS[:1])  # type: ignore[list-item]
-    for pairs in (np.array(1), [np.array(1)]):
-        with pytest.raises(UsageError, match="takes a list of pairs"):
-            run.score(pairs)  # type: ignore[arg-type]
 
 
 def test_limits_need_no_graph_of_their_own(run: LoadedRun, caplog: pytest.LogCaptureFixture) -> None:
     wanted, before = run.translate(LINES), len(run._made)
     own = run._run.translator
     for limit in (300, 310):
-        same: dict[str, Any] = {"beam_size": own.beam_size, "length_penalty": own.length_penalty}
+        same: dict[str, Any] = {name: getattr(own.decode, name) for name in ("beam_size", "length_penalty")}
         assert run.translate(LINES, decode_batch_tokens=limit, max_source_length=limit, **same) == wanted
     assert (len(run._made), own.search_graph.traces) == (before, 1)
     assert run.translate(LINES, max_source_length=2) != wanted
@@ -100,26 +92,8 @@ def test_runs_opened_and_trained_one_after_the_other_bring_no_advice_of_tensorfl
     assert "retracing" not in caplog.text
 
 
-@pytest.mark.nightly
-def test_settings_tried_one_after_the_other_bring_no_advice_of_tensorflow(
-    run: LoadedRun, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logging.getLogger("tensorflow"), "propagate", True)
-    for extra_length in range(1, 8):
-        run.translate(LINES[:1], beam_size=1, extra_length=extra_length)
-    assert "retracing" not in caplog.text
-
-
-def test_the_n_best_fall_in_score(run: LoadedRun) -> None:
-    for line, best in zip(LINES, run.nbest(LINES, 3), strict=True):
-        assert len(best) == 3
-        scores = [hypothesis.score for hypothesis in best]
-        assert scores == sorted(scores, reverse=True)
-        assert not line or scores[0] < 0
-
-
 def test_as_many_outputs_as_the_beam_has(run: LoadedRun) -> None:
-    beam = run._run.translator.beam_size
+    beam = run._run.translator.decode.beam_size
     assert [len(best) for best in run.nbest(LINES[:2], 2, beam_size=2)] == [2, 2]
     for n, search in ((beam + 1, {}), (0, {}), (-1, {}), (3, {"beam_size": 2})):
         size = search.get("beam_size", beam)
@@ -194,7 +168,7 @@ def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> Non
         [[*vocabulary.encode(vocabulary.line(line)), EOS] for line in lines]
         for vocabulary, lines in zip(sides, zip(*PAIRS, strict=True), strict=True)
     ]
-    logits = run.model(dict(zip(("source", "target"), map(padded, batch), strict=True))).numpy().astype(np.float64)
+    logits = run.model(dict(zip(("source", "target"), map(pad, batch), strict=True))).numpy().astype(np.float64)
     by_piece = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     for (source, _), ids, values, found in zip(PAIRS, batch[1], by_piece, run.score(PAIRS), strict=True):
         assert found.tokens == (len(ids) if source else 0)
@@ -215,13 +189,6 @@ def test_the_scores_of_the_n_best_are_their_log_probabilities_over_the_penalty(r
         np.testing.assert_allclose(totals, scores[0], atol=1e-4)
         best = run.nbest([line], 4, length_penalty=0.0)[0]
         np.testing.assert_allclose([hypothesis.score for hypothesis in best], scores[0], atol=1e-4)
-
-
-def test_attention_is_of_each_kind_and_sums_to_one(run: LoadedRun) -> None:
-    maps = run.attention(LINES[0], "a house").maps()
-    assert set(maps) == {"memory", "encoder", "decoder"}
-    for weights in maps.values():
-        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
 
 
 def test_a_checkpoint_is_opened_by_its_path(run: LoadedRun, folder: Path) -> None:
@@ -252,14 +219,6 @@ def test_a_path_may_begin_with_the_home_folder(
         assert isinstance(found, LoadedRun)
         assert Path(found.checkpoint).parents[1] == tmp_path / "run"
         assert found.translate(LINES[:1]) == run.translate(LINES[:1])
-
-
-def test_a_run_is_opened_whatever_else_is_in_its_folder(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(folder, tmp_path / "run")
-    (tmp_path / "run" / "1").write_text("")  # exports are named so
-    opened = t2t_lite.load(tmp_path / "run")
-    assert isinstance(opened, LoadedRun)
-    assert opened.model.count_params() == run.model.count_params()
 
 
 @pytest.mark.nightly

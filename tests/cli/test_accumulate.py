@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from t2t_lite.cli import trainer
-from tests.commands import call
 from tests.faults.material import LARGE, SMALL, write_corpus
 
 HPARAMS = "num_layers=1,d_model=16,d_ff=16,num_heads=2,dropout=0.3,batch_tokens=300,log_every=1,beam_size=1"
@@ -46,11 +45,3 @@ def test_a_run_keeps_the_number_of_parts_unless_another_is_given(
         assert computed["accumulate"] == parts
     assert len(_losses(run)) == 5
     np.testing.assert_allclose(_losses(run), _losses(tmp_path / "whole"), rtol=1e-5)
-
-
-@pytest.mark.commit
-@pytest.mark.parametrize("number", ["0", "-1", "abc", "1.5", ""])
-def test_what_is_no_number_of_parts_is_refused(number: str) -> None:
-    done = call("trainer", "--problem=toy_ende", f"--accumulate={number}", "--output_dir=run")
-    assert done.returncode == 2
-    assert "--accumulate" in done.stderr

@@ -17,12 +17,10 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.cli import compare
-from t2t_lite.compare.runs import Runs
 from t2t_lite.compare.table import Row, table
 from t2t_lite.errors import TrainingError
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_cost import TransformerCost
-from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.lock import only_trainer
 from t2t_lite.runs.start_request import StartRequest
 from tests import commands
@@ -165,7 +163,6 @@ def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) 
         (["--sets=tiny", "--train_flops=many"], "many is not a number of FLOPs, such as 2e15"),
         (["--sets=tiny", "--train_minutes=0"], "0 is not a number of minutes above 0, such as 30 or 0.5"),
         (["--sets=tiny", "--train_flops=1e9", "--train_steps=3"], "not allowed with argument"),
-        (["--sets=tiny+train_steps=3", "--train_minutes=1"], "exclude each other. Leave one of them out."),
         (["--sets=tiny,tinny"], "Did you mean 'tiny'"),
         (["--sets=tiny+seed=3"], "seed=... cannot be changed; give --seed=N instead"),
         (["--sets=rnn_tiny,tiny", "--hparams=num_heads=2"], "the model rnn does not read 'num_heads'"),
@@ -174,7 +171,6 @@ def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) 
         (["--sets=tiny,tiny+dropout=0.2", "--hparams=dropout=0.1"], "'dropout' is given twice: 0.1 and 0.2."),
         (["--sets=tiny,tiny+schedule=noan"], "Did you mean 'noam'"),
         (["--sets=tiny,rnn_tiny+packing=true"], "reads no packed rows: leave packing=true out."),
-        (["--sets=tiny", "--train_flops=1e29"], "train_steps="),
         (
             ["--sets=tiny", "--train_flops=1e6"],
             "--train_flops=1e+06 is not enough for an update of tiny, which",
@@ -259,13 +255,6 @@ def test_runs_of_other_data_or_settings_are_refused_before_anything_is_trained(
             f"error: {run} was trained on other data than those that are prepared now, so its scores and those of new "
             "runs cannot be compared. Give another --output_dir.\n"
         )
-
-
-def test_trainings_do_not_prepare_the_data_again() -> None:
-    args = compare.make_parser().parse([*FLAGS, "--sets=tiny", "--output_dir=out", "--prepare_again"])
-    request = compare.compare_request(args)
-    data = Runs(request)._start(request.entries[0], {"seed": 3}, "tiny-3").data
-    assert data == DataRequest(problem="toy_reverse", options={"train_size": "200"}, data_dir="out/data")
 
 
 @pytest.mark.commit

@@ -96,18 +96,6 @@ def test_a_speed_is_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert other.flops == pytest.approx(240e9, rel=0.01)
 
 
-@pytest.mark.commit
-@pytest.mark.parametrize("change", ["jit=off", "remat=true"])
-def test_a_speed_is_that_of_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str) -> None:
-    calls: list[str] = []
-    monkeypatch.setattr(compare_speed, "measure", lambda *given: calls.append(given[-1]) or 1e9)
-    _planned(tmp_path, "--train_minutes=2")
-    _planned(tmp_path, "--train_minutes=2")
-    assert calls == ["tiny", "tiny+dropout=0.2"]
-    _planned(tmp_path, "--train_minutes=2", f"--hparams={change}")
-    assert calls[2:] == ["tiny", "tiny+dropout=0.2"]
-
-
 class _Plan:
     """Of batches whose lengths are 8, 8, 16, 8, 16, ..."""
 

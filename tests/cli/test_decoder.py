@@ -1,6 +1,5 @@
 """Where t2t-lite-decoder writes its output; tests/system runs the whole command."""
 
-import argparse
 import errno
 import io
 import os
@@ -10,10 +9,12 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from t2t_lite.cli import common, decoder
+from t2t_lite.cli import decode, decoder
+from t2t_lite.cli.decode import DecodeRequest
 from t2t_lite.cli.partial_output import PartialOutput
 from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
@@ -27,16 +28,14 @@ from t2t_lite.text.vocabulary_training import train_vocabulary
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 
 
-NAMES = ("checkpoint", "usr_dir", "split", "precision", "beam_size", "length_penalty", "extra_length")
-ARGS = dict.fromkeys((*NAMES, "max_source_length", "nbest", "shard", "sampler", "sampler_options", "seed"))
+RUN = "--output_dir=run"
 
 
-def write(output: str | None, *results: list[SimpleNamespace], **flags: object) -> None:
-    args = argparse.Namespace(**{**ARGS, "json": False, "output": output, "pretty": False, "resume": False, **flags})
-    rows = list(results) or RESULTS
+def write(output: str | None, *results: list[SimpleNamespace], **form: Any) -> None:
+    request, rows = DecodeRequest(output=output, **form), list(results) or RESULTS
     lines = ["bigger", ""][: len(rows)]
-    with decoder._output(args, "the model", {}) as out:
-        out.write(lines, decoder._rows(args, lines, rows))
+    with decode._open_output(request, {}) as out:
+        out.write(lines, decode._rows(request, lines, rows))  # type: ignore[arg-type]
         out.finish()
 
 
@@ -73,24 +72,26 @@ def test_a_device_is_written_to_and_stays() -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--seed=2"], "--seed goes with --sampler=NAME"),
-        (["--sampler_options=top_k=2"], "--sampler_options goes with --sampler=NAME"),
-        (["--sampler=random", "--nbest=1001"], "--nbest=1001: a sampler draws at most 1,000 outputs of each line"),
-        (["--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
+        ([RUN, "--seed=2"], "--seed goes with --sampler=NAME"),
+        ([RUN, "--sampler_options=top_k=2"], "--sampler_options goes with --sampler=NAME"),
+        ([RUN, "--sampler=random", "--nbest=1001"], "--nbest=1001: a sampler draws at most 1,000 outputs of each line"),
+        ([RUN, "--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
+        ([RUN, "--pretty", "--json"], "--json does not go with --pretty"),
+        ([], "give --output_dir=RUN or --saved_model=DIR"),
+        ([RUN, "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
+        (["--saved_model=x", "--beam_size=2"], "--beam_size goes with --output_dir"),
+        (["--saved_model=x", "--split=dev"], "--split goes with --output_dir"),
+        ([RUN, "--resume", "--input=x"], "--resume needs --output=FILE: standard output keeps nothing"),
+        ([RUN, "--resume", "--output=y"], "--resume needs --input=FILE: what comes in a pipe cannot be read again"),
+        ([RUN, "--shard=1/2"], "--shard needs --input=FILE"),
+        ([RUN, "--shard=1/2", "--split=test"], "--shard goes with --input, not with --split"),
     ],
 )
-def test_flags_of_a_search_and_of_sampling_are_not_mixed(
-    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_that_do_not_go_together(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        decoder.main(["--output_dir=run", *flags])
+        decoder.main(flags)
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_standard_output_gets_bytes_of_utf_8(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    write(None)
-    assert capfdbinary.readouterr().out == "größer\n\n".encode()
 
 
 def test_pretty_trees_and_a_model_that_writes_none(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -105,8 +106,7 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
 ) -> None:
     (tmp_path / "in").write_text("a\n")
     monkeypatch.setattr(OpenRequest, "check", lambda request: [])
-    monkeypatch.setattr(common, "Interrupts", lambda: None)  # it would change how the tests handle signals
-    monkeypatch.setattr(decoder, "_open", lambda *_: pytest.fail("the run is opened"))
+    monkeypatch.setattr(decode, "_open", lambda *_: pytest.fail("the run is opened"))
     flags = ["--output_dir=run", f"--input={tmp_path / 'in'}", "--sampler=top_k"]
     for option, message in (("top_q=3", "has no option 'top_q'"), ("top_k=0", "top_k=0 must be a whole number")):
         assert decoder.main([*flags, f"--sampler_options={option}"]) == 2
@@ -117,11 +117,9 @@ def test_options_of_a_sampler_are_read_before_the_run_is_opened(
     ("flags", "message"),
     [
         (["--input=in", "--output=in"], "--output=in would overwrite the input, in. Give another --output."),
-        (["--input=in", "--output=link"], "--output=link would overwrite the input"),
         (["--input=link", "--output=in"], "--output=in would overwrite the input"),
         (["--input=in.partial", "--output=in"], "--output=in would overwrite the input, in.partial"),
         (["--input=in", "--output=out.gz"], "--output=out.gz: it is written uncompressed. Leave the ending .gz out, "),
-        (["--split=dev", "--output=out.zst"], "Leave the ending .zst out, and compress the file afterwards."),
     ],
 )
 def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
@@ -136,7 +134,7 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
     (tmp_path / "in.partial").write_text("b\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(OpenRequest, "check", lambda request: [])
-    monkeypatch.setattr(common, "Interrupts", lambda: pytest.fail("it goes on"))
+    monkeypatch.setattr(decode, "load_tensorflow", lambda: pytest.fail("it goes on"))
     assert decoder.main(["--output_dir=run", *flags]) == 2
     assert message in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}
@@ -173,8 +171,8 @@ def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], 
     def begin(folders: list[Path], *flags: str) -> PartialOutput:
         named = ",".join(map(str, folders))
         args = decoder.make_parser().parse([f"--output_dir={named}", f"--output={out}", *flags])
-        _, identity, search, _ = decoder._open(args, common.open_request(args), None)
-        stream = decoder._output(args, identity, search)
+        request = decoder.decode_request(args)
+        stream = decode._open_output(request, decode._open(request, None)[1])
         assert isinstance(stream, PartialOutput)
         return stream
 
@@ -207,7 +205,6 @@ def test_what_a_full_disk_leaves_and_how_to_go_on(
     lines, out = "dog " * 1000 + "\n", tmp_path / "out"
     (tmp_path / "in").write_text(lines * 50)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode() * 50)))
-    monkeypatch.setattr(common, "Interrupts", lambda: SimpleNamespace(check=lambda: None))  # as above
     flags = [f"--output_dir={make_run(1)}", f"--output={out}", "--json", "--max_source_length=4"]
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.cli import demo
-from t2t_lite.demo.backends import Run
+from t2t_lite.cli import common, demo
+from t2t_lite.demo.backends import open_run
 from t2t_lite.demo.server import listen
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -89,11 +89,10 @@ def test_a_run(tmp_path: Path) -> None:
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     Checkpoints(tmp_path, model, record=make_record(spec)).save(7)
     args = demo.make_parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3"])
-    backend = demo._backend(args)
-    assert isinstance(backend, Run)
+    backend = open_run(common.open_request(args))
     assert (backend.card["checkpoint"], backend.card["step"]) == ("checkpoints/model-7", 7)
     assert backend.card["problem"]["name"] == "toy_ende"
-    assert backend._lines.beam_size == 3
+    assert backend._lines.decode.beam_size == 3
 
 
 @pytest.mark.parametrize(
@@ -102,14 +101,12 @@ def test_a_run(tmp_path: Path) -> None:
         (["--output_dir={tmp}"], 1, "holds no run"),
         (["--saved_model={tmp}"], 1, "holds no exported model"),
         (["--server=127.0.0.1:1", "--model=toy"], 1, "cannot be reached"),
-        (["--server=127.0.0.1", "--model=toy"], 2, "names no port"),
         (
             ["--output_dir={tmp}", "--port={taken}"],
             2,
             "Address already in use). Give an address of this machine and a free",
         ),
         (["--output_dir={tmp}", "--host=192.0.2.1"], 2, "--host=192.0.2.1 --port=0 (Cannot assign requested address)"),
-        (["--output_dir={tmp}", "--host=..", "--port=9"], 2, "--host=.. --port=9 ("),
     ],
 )
 def test_mistakes(
@@ -130,11 +127,9 @@ def test_mistakes(
         ([], "give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME"),
         (["--output_dir=a", "--saved_model=b"], "give --output_dir=RUN, --saved_model=DIR, or"),
         (["--server=a:1"], "--server and --model go together"),
-        (["--output_dir=a", "--model=b"], "--server and --model go together"),
         (["--saved_model=a", "--checkpoint=best"], "--checkpoint goes with --output_dir"),
         (["--saved_model=a", "--beam_size=2"], "--beam_size goes with --output_dir"),
         (["--output_dir=a", "--port=65536"], "'65536' is not a port: a whole number from 0 to 65535"),
-        (["--output_dir=a", "--prt=1"], "Did you mean '--port'"),
     ],
 )
 def test_wrong_flags(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:

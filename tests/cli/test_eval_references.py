@@ -43,14 +43,6 @@ def test_two_references_are_sacrebleus(paths: dict[str, Path], metric: str) -> N
     assert one["value"] != ours["value"]
 
 
-@pytest.mark.commit
-def test_bleu_of_the_paper_counts_its_references(paths: dict[str, Path]) -> None:
-    flags = [f"--hypotheses={paths['hyp']}", f"--references={paths['ref']}", f"--references={paths['ref2']}"]
-    one, two = (evaluate(*given, "--language=de", "--metric=bleu_paper").stdout for given in (flags[:2], flags))
-    assert [re.search(r"nrefs:(\d)", out)[1] for out in (one, two)] == ["1", "2"]  # type: ignore[index]
-    assert one.split(" = ")[1] != two.split(" = ")[1]
-
-
 def test_two_references_in_sgml_are_put_in_order(paths: dict[str, Path], tmp_path: Path) -> None:
     segments = [("news", 1), ("news", 2), ("talk", 1), ("talk", 2)]
     first = sgm(tmp_path / "1.sgm", "refset", [(*at, text) for at, text in zip(segments, REFERENCES, strict=True)])
@@ -60,13 +52,6 @@ def test_two_references_in_sgml_are_put_in_order(paths: dict[str, Path], tmp_pat
     done = evaluate(hypotheses, f"--references={first}", f"--references={second}", "--sgm")
     assert done.returncode == 0, done.stderr
     assert done.stdout == evaluate(hypotheses, f"--references={paths['ref']}", f"--references={paths['ref2']}").stdout
-
-
-def test_a_reference_of_another_length_is_named(paths: dict[str, Path], tmp_path: Path) -> None:
-    short = write(tmp_path / "short", SECOND[:3])
-    done = evaluate(f"--hypotheses={paths['hyp']}", f"--references={paths['ref']}", f"--references={short}")
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {short} has 3 lines but {paths['ref']} has 4;")
 
 
 @pytest.mark.nightly
@@ -108,11 +93,13 @@ def test_two_baselines_are_compared_as_sacrebleu_does(paths: dict[str, Path], ou
     ("flags", "message"),
     [
         (["--hypotheses=a", "--references=b", "--paired_ar"], "--paired_ar compares with other translations; give "),
-        (["--output_dir=x", "--references=a", "--references=b"], "give --output_dir=RUN, or --hypotheses=FILE and "),
-        (["--hypotheses=a", "--hypotheses=b", "--references=c"], "--hypotheses is given twice: a and b."),
-        (["--hypotheses=a", "--references=b", "--metric=ter", "--tokenize=intl"], "--tokenize is BLEU's, not for --me"),
+        (["--output_dir=x", "--references=a", "--references=b"], "--references does not go with --output_dir"),
+        (
+            ["--hypotheses=a", "--references=b", "--metric=ter", "--tokenize=intl"],
+            "--tokenize is for BLEU, not",
+        ),
         (["--output_dir=x", "--score"], "--score needs --output_dir=RUN, --sources=FILE and --targets=FILE"),
-        (["--output_dir=x", "--sources=a"], "--sources goes with --score"),
+        (["--output_dir=x", "--sources=a"], "--sources does not go with --output_dir"),
         (["--output_dir=x", "--score", "--sources=a", "--targets=b", "--beam_size=2"], "--beam_size does not go with"),
         (["--output_dir=x", "--score", "--sources=a", "--targets=b", "--metric=ter"], "--metric does not go with"),
     ],

@@ -1,6 +1,5 @@
 """t2t-lite-eval --metric=evalb; files are scored by the command as a whole process."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.cli import eval as command
-from t2t_lite.cli.eval import make_parser
-from t2t_lite.cli.eval_scores import explain_faults
+from t2t_lite.cli.eval_scores import ScoreRequest, explain_faults
 from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.trees.codec import TreeText
@@ -66,13 +64,6 @@ def test_gold_words_in_brackets_of_their_own_are_refused(tmp_path: Path, gold: s
     assert "has one word and no tag" in done.stderr
 
 
-def test_json_has_the_numbers(files: list[str], tmp_path: Path) -> None:
-    done = evaluate(*files, f"--prm={tmp_path / 'my.prm'}", "--json")
-    found = json.loads(done.stdout)
-    assert (found["all"]["f1"], found["all"]["errors"], found["short"]["sentences"]) == (100, 1, 3)
-    assert found["scores"][0]["value"] == 100
-
-
 def test_columns_are_evalbs(shared_data: Callable[[str], Path]) -> None:
     folder = shared_data("evalb") / "bug"
     done = evaluate(f"--gold={folder / 'bug.gld'}", f"--test={folder / 'bug.tst'}", "--columns")
@@ -111,12 +102,11 @@ def test_unlabelled_brackets_count_as_in_evalb_where_asked(tmp_path: Path) -> No
 
 def test_of_a_run_columns_show_all_sentences_in_error(capsys: pytest.CaptureFixture[str]) -> None:
     found = bracketing.evaluate([GOLD] * 12, [GOLD.replace("cat", "dog")] * 12)
-    parser = make_parser()
-    for flags, shown in ((["--metric=evalb", "--columns"], 12), ([], 10)):
-        explain_faults(parser.parse(["--output_dir=RUN", *flags]), found)
+    for columns, shown in ((True, 12), (False, 10)):
+        explain_faults(ScoreRequest(metric="evalb", columns=columns), found)
         *faults, _ = capsys.readouterr().err.removesuffix("\n").split("\n")
         more = ["... and 2 more (--metric=evalb --columns shows them all)."]
-        assert faults[shown:] == ([] if flags else more)
+        assert faults[shown:] == ([] if columns else more)
         assert [fault.partition(" : ")[0] for fault in faults[:shown]] == [str(n) for n in range(1, shown + 1)]
 
 
@@ -130,16 +120,17 @@ def test_files_that_are_no_trees(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--metric=evalb", "--gold=x"], "--metric=evalb needs two files of trees: give --gold=FILE and --test=FILE"),
-        (["--metric=evalb"], "give --gold=FILE and --test=FILE; or --output_dir=RUN"),
+        (["--metric=evalb", "--gold=x"], "--metric=evalb needs --gold=FILE and --test=FILE, two files of trees; or"),
         (["--metric=evalb", "--output_dir=x", "--gold=y"], "--gold does not go with --metric=evalb of a run"),
         (["--metric=evalb", "--gold=x", "--test=y", "--beam_size=2"], "--beam_size does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--hypotheses=z"], "--hypotheses does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--lowercase"], "--lowercase does not go with --metric=evalb"),
         (["--metric=evalb", "--gold=x", "--test=y", "--json", "--columns"], "give --columns or --json, not both"),
-        (["--hypotheses=x", "--references=y", "--count_unlabelled"], "--count_unlabelled goes with --metric=evalb"),
-        (["--gold=x", "--test=y"], "--gold goes with --metric=evalb"),
-        (["--hypotheses=x", "--references=y", "--columns"], "--columns goes with --metric=evalb"),
+        (
+            ["--hypotheses=x", "--references=y", "--count_unlabelled"],
+            "; trees are scored with --metric=evalb",
+        ),
+        (["--output_dir=x", "--gold=y"], "--gold does not go with --output_dir"),
     ],
 )
 def test_flags_that_do_not_go_together(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:

@@ -1,19 +1,22 @@
 """t2t-lite-insights: the files that it writes, and its error messages."""
 
-import argparse
+import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from t2t_lite.cli import insights
 from t2t_lite.errors import UsageError
+from t2t_lite.insights.request import AttentionRequest, _fill
 from t2t_lite.insights.sentence import Sentence, Translation
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.checkpoint import Checkpoints
+from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.runs.record import make_record
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -105,33 +108,32 @@ def test_several_sentences_on_the_default_page(
     assert Path("heads.tsv").read_text("utf-8").startswith("kind\tlayer\thead\tentropy\tdistance\nmemory\t1\t1\t")
 
 
-def test_a_kind_of_attention_that_the_model_does_not_have() -> None:
-    sentence = Sentence("a", ["a"], None, [Translation("b", None, ["b"], None, np.ones((1, 1, 1, 1)))])
-    args = argparse.Namespace(attention=None)
-    insights._choose_attention(args, "Rnn", sentence)
-    assert args.attention == "memory"
-    with pytest.raises(UsageError, match="--attention=encoder: a Rnn has attention of the kind memory only."):
-        insights._choose_attention(argparse.Namespace(attention="encoder"), "Rnn", sentence)
-
-
-@pytest.mark.parametrize(("layer", "head", "message"), [(3, 1, "--layer=3: .* 2 layers"), (None, 9, "--head=9: .* 8")])
-def test_layers_and_heads_that_the_model_does_not_have(layer: int | None, head: int, message: str) -> None:
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"attention": "encoder"}, "--attention=encoder: a Rnn has attention of the kind memory only."),
+        ({"layer": 3}, "--layer=3: the model has 2 layers, counted from 1"),
+        ({"head": 9}, "--head=9: the model has 8 heads"),
+    ],
+)
+def test_attention_that_the_model_does_not_have(asked: dict[str, Any], message: str) -> None:
+    sentence = Sentence("a", ["a"], None, [Translation("b", None, ["b"], None, np.ones((2, 8, 1, 1)))])
+    request = AttentionRequest(runs=OpenRequest(folders=("run",)), sentences=("a",), files={})
+    filled = _fill(request, "Rnn", sentence)
+    assert (filled.attention, filled.layer) == ("memory", 2)
     with pytest.raises(UsageError, match=message):
-        insights._check_shown(argparse.Namespace(layer=layer, head=head), num_layers=2, num_heads=8)
+        _fill(dataclasses.replace(request, **asked), "Rnn", sentence)
 
 
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [
         (["--sentence="], 2, "--sentence is blank"),
-        (["--sentence=a", "--target="], 2, "--target is blank"),
         (["--sentence=a", "--target=b", "--head=3"], 2, "--head=3: the model has 2 heads, counted from 1"),
-        (["--sentence=a", "--checkpoint=8"], 2, "There is no checkpoint '8'"),
         (["--sentence=\udcff"], 2, "--sentence is not valid UTF-8"),
         (["--sentence=a", "--page={tmp}"], 2, "is a folder, not a file"),
         (["--sentence=a", "--heads={tmp}/a.tsv.gz"], 2, "a.tsv.gz: it is written uncompressed. Leave the ending .gz"),
         (["--input={tmp}/many", "--page={tmp}/many"], 2, "many would overwrite the input"),
-        (["--input={tmp}/none"], 1, "none"),
         (["--input={tmp}/blank"], 1, "blank has no sentence in it"),
         (["--input={tmp}/many"], 1, "many has 21 sentences; a page shows at most 20"),
     ],
@@ -150,21 +152,13 @@ def test_what_cannot_be_done(
     assert not page.exists()
 
 
-def test_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert insights.main([f"--output_dir={tmp_path}", "--sentence=a"]) == 1
-    assert "holds no run" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ([], "one of the arguments --sentence --input is required"),
         (["--sentence=a", "--input=b"], "not allowed with"),
         (["--input=b", "--target=a"], "--target goes with --sentence"),
-        (["--input=b", "--picture=a.png"], "--picture goes with --sentence"),
         (["--sentence=a", "--picture=a.gif"], "must end in .png, .svg or .pdf"),
-        (["--sentence=a", "--head=none"], "'none' is not a whole number of at least 1"),
-        (["--sentence=a", "--atention=memory"], "Did you mean '--attention'"),
     ],
 )
 def test_wrong_flags(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:

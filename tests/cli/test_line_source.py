@@ -1,6 +1,5 @@
 """Lines in blocks, read from files and, as they arrive, from pipes."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -9,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from t2t_lite.cli import line_source
 from t2t_lite.cli.line_source import BLOCK, LiveLines, file_blocks, parse_shard, shard_range
 from t2t_lite.errors import DataError, UsageError
 
@@ -88,13 +86,6 @@ def test_a_process_may_end_while_its_standard_input_is_open() -> None:
         assert process.wait(60) == 2
         assert process.stdout is not None
         assert process.stdout.read() == b"['a']\n"
-
-
-def test_files_and_pipes(tmp_path: os.PathLike[str]) -> None:
-    os.mkfifo(f"{tmp_path}/pipe")
-    assert line_source.is_file(f"{tmp_path}/absent")  # reading it reports that it is absent
-    assert not line_source.is_file(f"{tmp_path}/pipe")
-    assert not line_source.is_file(None)
 
 
 @pytest.mark.parametrize(("total", "number"), [(0, 3), (1, 3), (10, 3), (11, 4), (1000, 7)])

@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from t2t_lite import problem, registry
@@ -108,14 +107,6 @@ def test_a_tokeniser_that_is_not_installed_is_named_with_advice(korean: list[str
     assert b"t2t-lite-eval --tokenize=char), or chrF (--metric=chrf)." in done.stderr
 
 
-@pytest.mark.skipif(importlib.util.find_spec("mecab_ko") is not None, reason="the tokeniser is installed")
-def test_the_advice_for_a_missing_tokeniser_works(korean: list[str]) -> None:
-    for advice, names in (("--tokenize=char", ["BLEU", "chrF2"]), ("--metric=chrf", ["chrF2"])):
-        done = commands.run("t2t_lite.cli.eval", *korean, advice)
-        assert done.returncode == 0, done.stderr
-        assert [score["name"] for score in json.loads(done.stdout)["scores"]] == names
-
-
 @pytest.mark.parametrize("line", ["import absent_package", 'return bleu.bleu(tokenize="absent")'])
 def test_a_run_is_exported_where_its_metric_cannot_be_made(
     trained: tuple[Path, Path, str], tmp_path: Path, line: str
@@ -183,16 +174,3 @@ def test_what_is_no_metric() -> None:
     metric.score = lambda *_: Score("own", float("nan"), "own", "")  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="whose value is a finite number"):
         score_lines(metric, ["a"], ["a"], ["a"])
-
-
-def test_a_metric_may_raise_for_lines_that_its_references_never_are() -> None:
-    made, metric = _Mine(), _Own()
-    made.make_metric = lambda: metric  # type: ignore[method-assign]
-    metric.score = lambda _, references, __: Score("own", int(references[0]), "own", "")  # type: ignore[method-assign]
-    assert _check(made) is metric
-
-
-def test_a_value_may_be_a_number_of_numpys() -> None:
-    metric = _Own()
-    metric.score = lambda _, references, __: Score("own", np.float32(3.5), "own", "")  # type: ignore[method-assign]
-    assert json.dumps(score_lines(metric, ["a"], ["a"], ["a"]).as_dict()["value"]) == "3.5"

@@ -47,15 +47,6 @@ def test_a_stopped_command_goes_on_where_it_was(tmp_path: Path, torn: str) -> No
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-def test_without_resume_it_begins_again(tmp_path: Path) -> None:
-    path = tmp_path / "out"
-    _write(path, [LINES[:4]], end=False)
-    _write(path, [LINES])
-    assert path.read_text() == WHOLE
-    assert [p.name for p in tmp_path.iterdir()] == ["out"]
-    assert PartialOutput.left(str(path)) is None
-
-
 def test_other_settings_another_input_and_damage_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "out"
     _write(path, [LINES[:4]], end=False)
@@ -88,19 +79,6 @@ def test_one_changed_byte_of_what_was_written_is_seen(tmp_path: Path) -> None:
     partial.write_bytes(whole)
     _write(path, [LINES[4:]], resume=True)
     assert path.read_text() == WHOLE
-
-
-@pytest.mark.parametrize("number", ["1e999", "-1", "NaN", "true", '"4"', "4.0", "null", "9" * 5000, "[" * 5000])
-@pytest.mark.parametrize("entry", ["lines", "bytes"])
-def test_numbers_that_are_none_are_refused(tmp_path: Path, entry: str, number: str) -> None:
-    path, state = tmp_path / "out", tmp_path / "out.partial.json"
-    _write(path, [LINES[:4]], end=False)
-    state.write_text(
-        state.read_text().replace(f'"{entry}": {json.loads(state.read_text())[entry]}', f'"{entry}": {number}')
-    )
-    assert PartialOutput.left(str(path)) is None
-    with pytest.raises(DataError, match="Leave out --resume to begin again"):
-        _resume(path, LINES)
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])

@@ -42,19 +42,6 @@ def test_describe_with_vocab_size_needs_no_data(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_describe_takes_the_size_of_a_problems_vocabulary_from_its_flag(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    for name in ("train.en", "train.de", "dev.en", "dev.de"):
-        (tmp_path / name).write_text("".join(f"{n} {n % 7} {n % 5}\n" for n in range(40)), "utf-8")
-    flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-de", "--hparams_set=tiny"]
-    assert trainer.main(["--describe", *flags, "--vocab_size=30", f"--output_dir={tmp_path / 'run'}"]) == 0
-    assert re.search(r"^Training: 1,400 updates, [\d,.]+ epochs$", capsys.readouterr().out, re.MULTILINE)
-    assert (tmp_path / "run" / "data" / "text2text").is_dir()
-    assert trainer.main(["--describe", *flags, "--vocab_size=30"]) == 0
-    assert "how many epochs that is depends on the data" in capsys.readouterr().out
-
-
 @pytest.mark.commit
 def test_describe_of_a_problem_prepares_its_data_and_shows_batches(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -146,8 +133,6 @@ def started(tmp_path: Path) -> Path:
     ("flag", "option"),
     [
         ("--source_dir=corpus", "source_dir=corpus"),
-        ("--vocab_size=500", "vocab_size=500"),
-        ("--clean", "clean=True"),
         ("--separate_vocabularies", "shared_vocab=False"),
         ("--problem_options=a=b", "a=b"),
     ],

@@ -25,7 +25,7 @@ def parser() -> Translator:
     source, target = train_vocabulary([LINE] * 3, size=40), train_vocabulary([SYMBOLS], size=40, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 1)
-    return Translator.from_hparams(model, source, target, HPARAMS, outputs=TreeText(target))
+    return Translator(model, source, target, HPARAMS, outputs=TreeText(target))
 
 
 @pytest.mark.commit

@@ -47,7 +47,7 @@ def test_batches_are_padded_to_few_sizes(rows: int, length: int, tokens: int, pa
     np.testing.assert_array_equal(sums, length * factors + 5)
     assert set(columns) == {padded[1]}
     assert list(graph._programs) == [(padded, padded[:1], ())]
-    assert graph.padded_tokens(rows, length, tokens) == padded[0] * padded[1]
+    assert graph.count_padded_tokens(rows, length, tokens) == padded[0] * padded[1]
     sums, columns = _graph(jit=False)(ids, factors, 5, tokens=tokens)
     np.testing.assert_array_equal(sums, length * factors + 5)
     assert set(columns) == {length}

@@ -32,7 +32,7 @@ def make() -> Callable[[], Translator]:
     vocabulary = train_vocabulary([LINE] * 3, size=40)
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
-    return lambda: Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS)
+    return lambda: Translator(model, vocabulary, vocabulary, HPARAMS)
 
 
 def _search(translator: Translator) -> Values:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+from t2t_lite.groups import DecodeGroup
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 
@@ -17,7 +18,7 @@ class Copies(LineTranslator):
 
 def _translator() -> Copies:
     vocabulary = train_vocabulary(["caf\u00e9 na\u00efve e i"] * 5, size=20)
-    return Copies(vocabulary, beam_size=1, max_source_length=50, batch_tokens=100)
+    return Copies(vocabulary, DecodeGroup(beam_size=1))
 
 
 def test_once_for_all_blocks(caplog: pytest.LogCaptureFixture) -> None:

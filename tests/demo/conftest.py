@@ -32,7 +32,7 @@ def translator() -> Translator:
     vocabulary = train_vocabulary(LINES * 3, size=100)
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
-    return Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS)
+    return Translator(model, vocabulary, vocabulary, HPARAMS)
 
 
 @pytest.fixture(scope="session")

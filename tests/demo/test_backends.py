@@ -154,7 +154,7 @@ def test_a_model_with_attention_to_the_source_alone(translator: Translator, tmp_
     hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4, max_source_length=50)
     model = Rnn.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
-    of_rnn = Translator.from_hparams(model, vocabulary, vocabulary, hparams)
+    of_rnn = Translator(model, vocabulary, vocabulary, hparams)
     served = ServedModel(of_rnn, ("serving_default", "nbest", "attention"))
     tf.saved_model.save(served, str(tmp_path / "1"), signatures=served.signatures)
     vocabulary.save(tmp_path / "1" / "assets" / "vocabulary.model")

@@ -55,7 +55,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     source, target = train_vocabulary(sources, size=300), train_vocabulary(targets, size=250)
     model = Transformer.from_hparams(EXPORTED, source.size, target.size, False)
     reference.randomise(model, 3)
-    translator = Translator.from_hparams(model, source, target, EXPORTED)
+    translator = Translator(model, source, target, EXPORTED)
     served = ServedModel(translator, SIGNATURES)
     card = {"hparams": config.to_dict(EXPORTED)}
     version = export(served, tmp_path_factory.mktemp("exported"), card)

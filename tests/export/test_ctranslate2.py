@@ -1,5 +1,6 @@
 """CTranslate2 with our exports: its probabilities and its search equal ours, for every shape of model."""
 
+import dataclasses
 import functools
 import json
 import sys
@@ -98,7 +99,7 @@ def _translator(text: Text, variant: str, seed: int = 3, scale: float = 2.0) -> 
     target = text.target if variant in TWO_VOCABULARIES else text.source
     model = _model(variant, hparams, text.source.size, target.size)
     reference.randomise(model, seed, scale)
-    return Translator.from_hparams(model, text.source, target, hparams)
+    return Translator(model, text.source, target, hparams)
 
 
 def _engine(version: Path) -> Any:
@@ -137,12 +138,13 @@ def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
     _be_sure_and_never_end(translator.model)
     engine = _engine(export_ctranslate2(translator, tmp_path, {}, precision="float32"))
     ids = [text.source.encode(line * 3)[:PIECES] for line in text.sources]
-    for translator.beam_size in (1, 4):
+    for beam_size in (1, 4):
+        translator.decode = dataclasses.replace(translator.decode, beam_size=beam_size)
         outputs, scores = translator.search(tf.constant([[*row, EOS] for row in ids]), True)
         ours = [translator.target_vocabulary.pieces(row) for row in outputs[:, 0].numpy()]
         theirs = engine.translate_batch(
             [text.source.pieces(row) for row in ids],
-            beam_size=translator.beam_size,
+            beam_size=beam_size,
             length_penalty=0,
             max_decoding_length=LONGEST,
             return_scores=True,
@@ -205,9 +207,7 @@ def _refused(text: Text, folder: Path, changes: dict[str, Any]) -> str:
     hparams = config.replace(SMALL, **changes)
     model = Transformer.from_hparams(hparams, text.source.size, text.source.size, True)
     with pytest.raises(UsageError) as caught:
-        export_ctranslate2(
-            Translator.from_hparams(model, text.source, text.source, hparams), folder, {}, precision="int8"
-        )
+        export_ctranslate2(Translator(model, text.source, text.source, hparams), folder, {}, precision="int8")
     assert not folder.exists()
     return str(caught.value)
 

@@ -34,7 +34,7 @@ def test_the_scores_are_the_runs(exported: Exported, name: str) -> None:
     source, target = exported.served.vocabularies
     model: Any = make_model(registry.model_of(name), hparams, source.size, target.size, False)
     reference.randomise(model, 1)
-    translator = Translator.from_hparams(model, source, target, hparams)
+    translator = Translator(model, source, target, hparams)
     served = ServedModel(translator, ("serving_default", "score"))
     lines = exported.lines
     answer = served.signatures["score"](tf.constant(lines), tf.constant(lines[::-1]))

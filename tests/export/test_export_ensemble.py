@@ -44,7 +44,7 @@ def _models(source: int, target: int) -> list[Any]:
 @pytest.fixture(scope="module")
 def translator(exported: Exported) -> Translator:
     source, target = exported.served.vocabularies
-    return Translator.from_hparams(Ensemble(_models(source.size, target.size)), source, target, EXPORTED)
+    return Translator(Ensemble(_models(source.size, target.size)), source, target, EXPORTED)
 
 
 @pytest.fixture(scope="module")

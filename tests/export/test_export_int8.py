@@ -33,7 +33,7 @@ def int8(exported: Exported, tmp_path_factory: pytest.TempPathFactory) -> Export
     for weight, other in zip(model.weights, exported.translator.model.weights, strict=True):
         weight.assign(other.value)
     quantize(model)
-    translator = Translator.from_hparams(model, source, target, EXPORTED)
+    translator = Translator(model, source, target, EXPORTED)
     served = ServedModel(translator, ("serving_default", "score"))
     card = {"hparams": config.to_dict(EXPORTED) | {"precision": "int8"}}
     version = export(served, tmp_path_factory.mktemp("int8"), card)

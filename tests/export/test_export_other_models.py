@@ -50,7 +50,7 @@ def _model(name: str, exported: Exported) -> tuple[Any, Any]:
 def test_every_signature_answers_as_the_model_does(exported: Exported, tmp_path: Path, name: str) -> None:
     source, target = exported.served.vocabularies
     model, hparams = _model(name, exported)
-    translator = Translator.from_hparams(model, source, target, hparams)
+    translator = Translator(model, source, target, hparams)
     names = SIGNATURES if model.attention_kinds else SIGNATURES[:-1]
     version = Version(export(ServedModel(translator, names), tmp_path, {"hparams": config.to_dict(hparams)}))
     assert set(names) <= set(version.meta.signature_def)

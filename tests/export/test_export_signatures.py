@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.cli import decoder
+from t2t_lite.cli import decode, decoder
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import CARD_FILE, SIGNATURES
@@ -137,7 +137,7 @@ def test_attention_comes_with_its_pieces(exported: Exported, version: Version) -
 )
 def test_attention_is_refused_beyond_its_limits(exported: Exported, lines: list[str]) -> None:
     hparams = config.replace(EXPORTED, max_source_length=2 * ATTENTION_PIECES)
-    translator = Translator.from_hparams(exported.translator.model, *exported.served.vocabularies, hparams)
+    translator = Translator(exported.translator.model, *exported.served.vocabularies, hparams)
     attention = ServedModel(translator, ("attention",)).signatures["attention"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="at most 4 texts of at most 64 pieces"):
         attention(tf.constant(lines))
@@ -228,9 +228,9 @@ def test_an_output_goes_on_with_an_export_of_the_same_search_alone(exported: Exp
     (other / "assets" / CARD_FILE).write_text(json.dumps(card))
 
     def begin(version: Path, *flags: str) -> Any:
-        args = decoder.make_parser().parse([f"--saved_model={version}", f"--output={out}", *flags])
-        _, identity, search, _ = decoder._open(args, None, None)
-        return decoder._output(args, identity, search)
+        flags = (f"--saved_model={version}", f"--output={out}", *flags)
+        request = decoder.decode_request(decoder.make_parser().parse(flags))
+        return decode._open_output(request, decode._open(request, None)[1])
 
     with begin(exported.version) as stream:
         stream.write(["a"], b"b\n")

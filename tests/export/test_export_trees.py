@@ -38,7 +38,7 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=200, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
-    translator = Translator.from_hparams(model, source, target, HPARAMS, outputs=TreeText(target, counts.table()))
+    translator = Translator(model, source, target, HPARAMS, outputs=TreeText(target, counts.table()))
     served = ServedModel(translator, SIGNATURES)
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])

@@ -24,7 +24,7 @@ def translator() -> Translator:
     vocabulary = train_vocabulary(LINES * 3, size=120)
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
-    return Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS)
+    return Translator(model, vocabulary, vocabulary, HPARAMS)
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +34,7 @@ def rnn_sentence(translator: Translator) -> Sentence:
     hparams = RnnHParams(num_layers=1, d_model=16, dropout=0.0, beam_size=3, extra_length=4)
     model = Rnn.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
     reference.randomise(model, 1, scale=2)
-    return attend(Translator.from_hparams(model, vocabulary, vocabulary, hparams), LINES[:1])[0]
+    return attend(Translator(model, vocabulary, vocabulary, hparams), LINES[:1])[0]
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def test_a_model_without_attention() -> None:
 
 def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
     vocabularies = translator.source_vocabulary, translator.target_vocabulary
-    short = Translator.from_hparams(translator.model, *vocabularies, config.HParams(max_source_length=4))
+    short = Translator(translator.model, *vocabularies, config.HParams(max_source_length=4))
     with pytest.raises(UsageError, match="at most 4"):
         attend(short, [LINE])
 
@@ -109,7 +109,7 @@ def test_a_run_that_cuts_its_inputs_early(translator: Translator) -> None:
 def test_pieces_of_other_toolkits_are_labelled_as_our_own(vocabulary: ImportedVocabulary) -> None:
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     line = "ein Haus" if isinstance(vocabulary, SubwordVocabulary) else "ein Hau@@ s"
-    (sentence,) = attend(Translator.from_hparams(model, vocabulary, vocabulary, HPARAMS), [line], line)
+    (sentence,) = attend(Translator(model, vocabulary, vocabulary, HPARAMS), [line], line)
     assert sentence.source == sentence.translations[0].target == ["▁ein", "▁Hau", "s", "</s>"]
     figure = attention_figure(sentence, "memory", layer=1, head=1, style="lines")
     assert [text.get_text() for text in figure.axes[0].texts] == 2 * ["ein", "Hau", "·s", "⟨end⟩"]

@@ -35,7 +35,7 @@ def translator(request: Any) -> Translator:
     hparams = registry.hparams(request.param)
     vocabulary = train_vocabulary(LINES * 3, size=60)
     model = make_model(registry.model_of(request.param), hparams, vocabulary.size, vocabulary.size, True)
-    return Translator.from_hparams(model, vocabulary, vocabulary, hparams)
+    return Translator(model, vocabulary, vocabulary, hparams)
 
 
 @pytest.fixture

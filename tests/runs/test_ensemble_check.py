@@ -10,7 +10,8 @@ from t2t_lite import config, registry
 from t2t_lite.cli import common
 from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import UsageError
-from t2t_lite.runs.ensemble_check import DECODING, check_members, notices
+from t2t_lite.groups import DECODE
+from t2t_lite.runs.ensemble_check import check_members, notices
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.text.trees.tag_table import TAGS_FILE
 from t2t_lite.text.vocabulary import Vocabulary
@@ -91,7 +92,7 @@ def test_what_may_not_have_been_meant_is_said(tmp_path: Path, vocabularies: tupl
         f"{search} beam_size=4, not 7; max_source_length=512, not 99.",
     ]
     assert notices([a, b], [one, other], ["beam_size"]) == [problem, f"{search} max_source_length=512, not 99."]
-    assert notices([a, b], [one, other], DECODING) == [problem]
+    assert notices([a, b], [one, other], DECODE) == [problem]
 
 
 def test_folders_are_named_with_commas_between(tmp_path: Path) -> None:

@@ -1,8 +1,5 @@
 """The REST API of TensorFlow Serving over a ServedModel: requests, answers and errors as SERVING.md describes them."""
 
-import base64
-import binascii
-import gzip
 import http.server
 import json
 import re
@@ -20,17 +17,9 @@ from t2t_lite.client.errors import HTTP_STATUS
 from tests.serving.served_model import RefusalError, ServedModel, Version, metadata
 
 _MODEL = r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>\d+)|/labels/(?P<label>[^/:]+))?"
-_PREDICT = re.compile(_MODEL + ":(?P<method>predict|classify|regress)", re.IGNORECASE)
+_PREDICT = re.compile(_MODEL + ":predict", re.IGNORECASE)
 _STATUS = re.compile(_MODEL + "(?P<metadata>/metadata)?", re.IGNORECASE)
-_KINDS = {
-    bool: "True",
-    int: "Number",
-    float: "Number",
-    str: "String",
-    list: "Array",
-    dict: "Object",
-    type(None): "Null",
-}
+_KINDS = {bool: "True", int: "Number", float: "Number", str: "String", dict: "Object", type(None): "Null"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,10 +30,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.headers.get("Content-Encoding") == "gzip":
-            body = gzip.decompress(body)
         match = _PREDICT.fullmatch(self.path)
-        if match is None or match["method"] != "predict":
+        if match is None:
             self._malformed()
             return
         try:
@@ -60,9 +47,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(refusal)
 
     def do_GET(self) -> None:
-        if self.path.rstrip("/") == "/v1/models":
-            self._refuse(RefusalError("INVALID_ARGUMENT", "Missing model name in request."))
-            return
         match = _STATUS.fullmatch(self.path)
         if match is None:
             self._malformed()
@@ -86,15 +70,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(refusal)
             return
         self._send(200, json.dumps(answer, indent=1).encode())
-
-    def do_OPTIONS(self) -> None:
-        self._send(200, b"")
-
-    def do_PUT(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self._malformed()
-
-    do_DELETE = do_PUT  # noqa: N815
 
     def _malformed(self) -> None:
         if self.path.lower().startswith("/v1/"):
@@ -135,21 +110,12 @@ def _predict(model: ServedModel, match: re.Match[str], body: bytes, seconds: flo
     inputs = _from_rows(request["instances"], types) if rows else _from_columns(request["inputs"], types)
     outputs = model.predict(version, signature, inputs, seconds)
     for name, value in outputs.items():
-        if np.asarray(value).dtype.name in ("float16", "bfloat16"):
-            raise RefusalError("INVALID_ARGUMENT", "Failed to write JSON value for tensor type: half")
-        outputs[name] = _to_json(name, np.asarray(value))
+        outputs[name] = _to_json(np.asarray(value))
     if not rows:
         return _json({"outputs": next(iter(outputs.values())) if len(outputs) == 1 else outputs})
-    sizes = {name: len(value) for name, value in outputs.items()}
-    first = next(iter(sizes.values()))
-    for name, size in sizes.items():
-        if size != first:
-            raise RefusalError(
-                "INVALID_ARGUMENT", f"Tensor name: {name} has inconsistent batch size: {size} expecting: {first}"
-            )
     if len(outputs) == 1:
         return _json({"predictions": next(iter(outputs.values()))})
-    return _json({"predictions": [{name: value[i] for name, value in outputs.items()} for i in range(first)]})
+    return _json({"predictions": [dict(zip(outputs, row, strict=True)) for row in zip(*outputs.values(), strict=True)]})
 
 
 def _parse(body: bytes) -> dict[str, Any]:
@@ -202,18 +168,13 @@ def _from_columns(value: Any, types: Mapping[str, tf.DType]) -> dict[str, np.nda
 
 
 def _is_named(value: Any) -> bool:
-    return isinstance(value, dict) and set(value) != {"b64"}
+    return isinstance(value, dict)
 
 
 def _from_json(value: Any, dtype: tf.DType) -> Any:
     """Checks and converts one value, or nested lists of them."""
     if isinstance(value, list):
         return [_from_json(item, dtype) for item in value]
-    if dtype == tf.string and isinstance(value, dict):
-        try:
-            return base64.b64decode(value["b64"], validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise RefusalError("INVALID_ARGUMENT", "Unable to base64 decode") from error
     if dtype == tf.string:
         right = isinstance(value, str)
     else:
@@ -240,12 +201,12 @@ def _array(values: Any, dtype: tf.DType) -> np.ndarray:
     return array
 
 
-def _to_json(name: str, value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim:
-        return [_to_json(name, item) for item in value]
+        return [_to_json(item) for item in value]
     plain = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
     if isinstance(plain, bytes):
-        return {"b64": base64.b64encode(plain).decode()} if name.endswith("_bytes") else _as_text(plain)
+        return _as_text(plain)
     return float(str(value)) if isinstance(plain, float) else plain  # 0.1, not 0.10000000149
 
 

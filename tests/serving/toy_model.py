@@ -44,22 +44,14 @@ class Toy(tf.Module):
     def one_output(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"text": self.serving_default(inputs)["outputs"]}
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def coded(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"text_bytes": self.serving_default(inputs)["outputs"]}
-
     @tf.function(input_signature=[_TEXTS, tf.TensorSpec([None], tf.string, name="targets")], autograph=False)
     def score(self, inputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
         lengths = tf.strings.length(inputs) + tf.strings.length(targets)
         return {"log_probabilities": -tf.cast(lengths, tf.float32), "tokens": lengths}
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
-    def uneven(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"n": tf.range(3), "outputs": inputs}
-
 
 def save(base: Path, version: int, mark: str = "", signatures: tuple[str, ...] = ()) -> None:
     """Writes BASE/<version>/; `mark` is added to each output, `signatures` default to all."""
     toy = Toy(mark)
-    names = signatures or ("serving_default", "nbest", "one_output", "coded", "score", "uneven")
+    names = signatures or ("serving_default", "nbest", "one_output", "score")
     tf.saved_model.save(toy, str(base / str(version)), signatures={name: getattr(toy, name) for name in names})

@@ -1,7 +1,6 @@
 """A Chinese corpus with whole commands: cleaned by characters, scored with sacreBLEU's Chinese tokeniser."""
 
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -70,14 +69,3 @@ def test_files_are_scored_by_their_language(run: Run, chinese: Path) -> None:
     assert "|tok:char|" in run("eval", *files, "--language=zh", "--tokenize=char", quick=True).stdout
     assert "warning: BLEU counts words, and the text of the references has no spaces between them: " in plain.stderr
     assert "(t2t-lite-eval of files: --language=CODE)" in plain.stderr
-
-
-def test_a_code_that_hides_the_language_gives_a_warning(run: Run, chinese: Path, tmp_path: Path) -> None:
-    for path in chinese.iterdir():
-        shutil.copy(path, tmp_path / path.name.replace(".zh", ".target"))
-    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=512,train_steps=2,eval_every=2,beam_size=1"
-    flags = ["--problem=text2text", f"--source_dir={tmp_path}", "--languages=en-target", "--vocab_size=120"]
-    done = run("trainer", *flags, "--hparams_set=tiny", f"--hparams={hparams}", f"--output_dir={tmp_path}/run")
-    assert "warning: BLEU counts words, and the text of dev has no spaces between them: " in done.stderr
-    done = run("eval", f"--output_dir={tmp_path}/run", "--metric=bleu")
-    assert "warning: BLEU counts words, and the text of the references has no spaces between them: " in done.stderr

@@ -110,16 +110,3 @@ def test_shards_one_after_the_other_are_the_whole(
     assert f"There is no {tmp_path}/out.partial: translating from the first line.\n" in done.stderr
     assert first + (tmp_path / "out").read_text() == (trained[0] / "test.hyp.txt").read_text()
     assert first.count("\n") == 8
-
-
-def test_wrong_flags(run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path) -> None:
-    given = f"--input={corpus / 'test.en'}"
-    for flags, message in (
-        (["--resume", given], "--resume needs --output=FILE: standard output keeps nothing"),
-        (["--resume", f"--output={tmp_path}/out"], "--resume needs --input=FILE: what comes in a pipe cannot be read"),
-        (["--shard=1/2"], "--shard needs --input=FILE"),
-        (["--shard=1/2", "--split=test"], "--shard goes with --input, not with --split"),
-        (["--shard=3/2", given], "--shard=3/2 is not of the form I/N"),
-    ):
-        done = run("decoder", f"--output_dir={trained[0]}", *flags, status=2, quick=True)
-        assert message in done.stderr

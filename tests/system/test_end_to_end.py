@@ -142,12 +142,6 @@ def test_decoding_a_split_with_the_n_best(run: Run, folder: Path, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["dev.3best"]
 
 
-def test_a_byte_that_is_no_text(run: Run, folder: Path) -> None:
-    done = run("decoder", f"--output_dir={folder}", input=b"good\nna\xefve\n", status=1, quick=True)
-    assert done.stderr.startswith("error: standard input, line 2: byte 0xef at column 3 is not UTF-8.")
-    assert done.stdout == ""
-
-
 def test_eval_of_a_run_equals_scoring_its_files(run: Run, folder: Path, corpus: Path) -> None:
     of_run = json.loads(run("eval", f"--output_dir={folder}", "--json").stdout)
     files = [f"--hypotheses={folder / 'test.hyp.txt'}", f"--references={corpus / 'test.de'}"]

@@ -14,10 +14,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.cli import common, decoder
-from t2t_lite.demo.backends import Run as RunBackend
-from t2t_lite.errors import UsageError
-from t2t_lite.export.model_card import make_card
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
@@ -167,16 +163,6 @@ def _files(runs: Runs) -> set[tuple[str, float]]:
     return {(str(path), path.stat().st_mtime) for path in found if path.is_file()}
 
 
-def test_the_demo_translates_with_an_ensemble_and_says_that_it_shows_no_attention(runs: Runs) -> None:
-    opened = open_runs([str(runs.rnn), str(runs.transformer)], beam_size=2)
-    page = RunBackend(opened.translator, make_card(opened))
-    [hypotheses] = page.translate(["a b c"])
-    assert hypotheses == opened.translator.translate(["a b c"], nbest=2)[0]
-    assert page.card["model"] == "ensemble"
-    with pytest.raises(UsageError, match="An Ensemble has no attention to show"):
-        page.attention("a b c")
-
-
 def _refused(run: Run, command: str, *flags: str, status: int = 2) -> str:
     return run(command, *flags, status=status, quick=True).stderr
 
@@ -217,20 +203,3 @@ def test_checkpoint_is_of_each_member(run: Run, runs: Runs) -> None:
     assert early.stdout != _decoded(run, *both, "--checkpoint=40").stdout
     said = run("decoder", *both, "--checkpoint=30", input=LINES, status=2).stderr
     assert f"There is no checkpoint '30' in {runs.transformer}" in said
-
-
-def test_a_folder_whose_name_has_a_comma_is_one_run(run: Run, runs: Runs, tmp_path: Path) -> None:
-    odd = tmp_path / "a,b"
-    shutil.copytree(runs.rnn, odd)
-    assert _decoded(run, f"--output_dir={odd}").stdout == _decoded(run, runs.named("rnn")).stdout
-
-
-def test_an_output_goes_on_with_the_same_members_alone(runs: Runs) -> None:
-    identities = []
-    for names in (("transformer", "rnn"), ("rnn", "transformer"), ("rnn",), ("rnn", "rnn")):
-        args = decoder.make_parser().parse([runs.named(*names)])
-        identities.append(decoder._open(args, common.open_request(args), None)[1])
-    assert identities[0] == identities[1]
-    assert len(set(identities)) == 3
-    checkpoint = Path(open_runs([str(runs.rnn)]).members[0].checkpoint + ".index")
-    assert identities[2] == hashlib.sha256(checkpoint.read_bytes()).hexdigest()  # as before ensembles existed

@@ -144,17 +144,3 @@ def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_pa
         assert message in done.stderr
     assert not (trained[0] / "export").exists()
     assert "holds no run" in run("exporter", f"--output_dir={tmp_path}", status=1, quick=True).stderr
-
-
-def test_wrong_flags_of_the_decoder(run: Run, trained: tuple[Path, str], tmp_path: Path) -> None:
-    cases = [
-        ([], "give --output_dir=RUN or --saved_model=DIR"),
-        ([f"--output_dir={trained[0]}", "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
-        (["--saved_model=x", "--beam_size=2"], "--beam_size goes with --output_dir"),
-        (["--saved_model=x", "--split=dev"], "--split goes with --output_dir"),
-        (["--saved_model=x", "--precision=int8"], "--precision goes with --output_dir"),
-    ]
-    for flags, message in cases:
-        assert message in run("decoder", *flags, status=2, quick=True).stderr
-    done = run("decoder", f"--saved_model={tmp_path}", status=1, quick=True)
-    assert done.stderr.startswith(f"error: {tmp_path} holds no exported model: neither saved_model.pb nor ")

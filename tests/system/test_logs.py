@@ -208,32 +208,11 @@ def test_the_card_shows_the_dev_score_of_the_search_in_the_training(copy: Path) 
     assert "lines" not in score
 
 
-@pytest.mark.nightly
-def test_the_card_of_an_export_in_another_precision_shows_its_own_scores(run: Run, copy: Path) -> None:
-    lower = {"precision": "bfloat16", "max_source_length": 9}
-    flags = [f"--{name}={value}" for name, value in lower.items()]
-    done = run("eval", f"--output_dir={copy}", "--checkpoint=best", "--metric=bleu", "--json", *flags)
-    [score] = json.loads(done.stdout)["scores"]
-    record = _json(copy / "test.scores.json")
-    assert {name: record["decoding"][name] for name in lower} == lower
-    assert record["dev_loss"] is None  # only that of float32 is known
-    cards = [make_card(open_run(copy, checkpoint="best", **changes)) for changes in (lower, {})]
-    of_test = [[each["value"] for each in card["scores"] if each["split"] == "test"] for card in cards]
-    assert of_test == [[score["value"]], []]
-
-
 def test_a_run_whose_data_cannot_be_read_has_a_card(copy: Path) -> None:
     manifest = copy / "data" / "text2text" / "manifest.json"
     assert make_card(open_run(copy))["training_data"]["pairs"]["train"] == 1000
     manifest.unlink()
     manifest.mkdir()  # as a file on a disk that is gone, not an error of the data
-    assert make_card(open_run(copy))["training_data"]["pairs"] == {}
-
-
-def test_a_card_does_not_count_data_that_were_prepared_again_since(copy: Path) -> None:
-    spec = read_run(copy)
-    assert make_card(open_run(copy))["training_data"]["pairs"] == {"train": 1000, "dev": 12, "test": 16}
-    write_run(copy, dataclasses.replace(spec, data_sha256="ef" * 32))
     assert make_card(open_run(copy))["training_data"]["pairs"] == {}
 
 

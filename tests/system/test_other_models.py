@@ -76,17 +76,6 @@ def _outputs(done: subprocess.CompletedProcess[str]) -> list[Any]:
 
 
 @pytest.mark.nightly
-def test_the_hparams_set_chooses_the_model(run: Run, tmp_path: Path) -> None:
-    out = run("trainer", "--describe", "--hparams_set=luong", "--vocab_size=50000", f"--output_dir={tmp_path}").stdout
-    assert out.startswith("rnn, hparams set luong: 221,082,000 parameters\n")
-    assert "attention_score=general, input_feeding=true" in out
-    out = run(
-        "trainer", "--describe", "--hparams_set=convs2s_ende", "--vocab_size=42000", f"--output_dir={tmp_path}"
-    ).stdout
-    assert out.startswith("convs2s, hparams set convs2s_ende: 213,669,920 parameters\n")
-
-
-@pytest.mark.nightly
 def test_a_run_goes_on_with_the_same_bits(run: Run, a_run: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"  # as if the run had been killed after step 30
     shutil.copytree(a_run, again, ignore=shutil.ignore_patterns("model-40.*", "default_weights.json"))
@@ -130,9 +119,3 @@ def test_an_export_translates_as_the_run_does(
     for one, other in zip(exported, ours, strict=True):
         assert one["text"] == other["text"]
         assert abs(one["score"] - other["score"]) <= tolerance + tolerance * abs(one["score"])
-
-
-def test_what_a_recipe_has_that_another_model_lacks_is_named(run: Run) -> None:
-    done = run("trainer", "--problem=toy_reverse", "--hparams_set=tiny", "--model=rnn", "--describe", "--vocab_size=99")
-    wanted = "warning: the model rnn does not read d_ff=512, num_heads=4, norm=pre of the hparams set tiny; left out.\n"
-    assert done.stderr.startswith(wanted)

@@ -20,6 +20,7 @@ from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.translate import Hypothesis, Translator
 from t2t_lite.errors import DataError, T2TError
+from t2t_lite.groups import DecodeGroup
 from t2t_lite.ids import EOS
 from t2t_lite.metrics import names
 from t2t_lite.metrics.bracketing import Bracketing
@@ -30,7 +31,7 @@ from t2t_lite.runs.ranking import SCORES, DevScore, past_scores
 from t2t_lite.training import evaluate
 from t2t_lite.training.evaluate import Evaluator
 
-OPTIONS = {"beam_size": 3, "length_penalty": 0.6, "extra_length": 4, "max_source_length": 40, "batch_tokens": 60}
+HPARAMS = DecodeGroup(beam_size=3, extra_length=4, max_source_length=40, decode_batch_tokens=60)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def model(make_model: Callable[..., Any], toy_store: Store) -> Any:
 
 @pytest.fixture(scope="module")
 def translator(model: Any, toy_store: Store) -> Translator:
-    return Translator(model, toy_store.source_vocabulary, toy_store.target_vocabulary, **OPTIONS)
+    return Translator(model, toy_store.source_vocabulary, toy_store.target_vocabulary, HPARAMS)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +107,7 @@ def test_a_line_of_a_megabyte_is_left_out_of_the_dev_loss_and_cut_for_the_score(
     assert stores["long"].split("dev").target.lengths.max() > 100_000
     vocabulary = stores["long"].source_vocabulary
     model = make_model(vocabulary.size)
-    translator = Translator(model, vocabulary, vocabulary, **OPTIONS)
+    translator = Translator(model, vocabulary, vocabulary, HPARAMS)
     scores = Evaluator(model, stores["long"], translator, names.metric("bleu"))("dev")
     short = Evaluator(model, stores["short"], translator, names.metric("bleu")).loss_and_accuracy("dev")
     assert (scores.loss, scores.accuracy) == pytest.approx(short, rel=1e-6)
@@ -128,7 +129,7 @@ def test_data_prepared_again_meanwhile_leave_a_models_scores_as_they_were(
 
     store = made(300, 6)
     model = make_model(store.source_vocabulary.size)
-    translator = Translator(model, store.source_vocabulary, store.target_vocabulary, **OPTIONS)
+    translator = Translator(model, store.source_vocabulary, store.target_vocabulary, HPARAMS)
     one, other = (Evaluator(model, store, translator, names.metric("bleu")) for _ in range(2))
     before = one("dev")
     assert made(250, 5).folder == store.folder
@@ -223,9 +224,9 @@ def test_the_size_of_a_batch_does_not_change_the_results(
 ) -> None:
     vocabulary = toy_store.source_vocabulary
     longest = max(len(ids) + 1 for ids in vocabulary.encode_many(lines))
-    assert OPTIONS["batch_tokens"] < 4 * longest  # `translations` were made with a few lines at a time
+    assert HPARAMS.decode_batch_tokens < 4 * longest  # `translations` were made with a few lines at a time
     batches: list[int] = []
-    together = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
+    together = Translator(model, vocabulary, vocabulary, dataclasses.replace(HPARAMS, decode_batch_tokens=10_000))
     results = together.translate(lines, nbest=3, progress=lambda number, _: batches.append(number))
     assert batches == [len(lines)]
     for before, now in zip(translations, results, strict=True):
@@ -238,8 +239,8 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     model: Any, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vocabulary, lines = toy_store.source_vocabulary, toy_store.text("dev")[0]
-    whole = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 10_000})
-    cut = Translator(model, vocabulary, vocabulary, **{**OPTIONS, "batch_tokens": 600})
+    whole = Translator(model, vocabulary, vocabulary, dataclasses.replace(HPARAMS, decode_batch_tokens=10_000))
+    cut = Translator(model, vocabulary, vocabulary, dataclasses.replace(HPARAMS, decode_batch_tokens=600))
     wanted = _texts(whole.translate(lines))
     assert len(set(wanted)) > len(lines) / 2
     alone = _sizes(cut, lines)
@@ -303,7 +304,7 @@ def test_an_input_that_is_too_long_is_cut_and_counted_in_a_warning(
 ) -> None:
     vocabulary = toy_store.source_vocabulary
     long = " ".join(lines)
-    assert len(vocabulary.encode(long)) > 2 * OPTIONS["max_source_length"]
+    assert len(vocabulary.encode(long)) > 2 * HPARAMS.max_source_length
     with caplog.at_level(logging.WARNING, logger="t2t_lite"):
         translator.translate(lines[:3])
         assert not [record for record in caplog.records if record.name.startswith("t2t_lite")]

@@ -12,6 +12,7 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.groups import DecodeGroup
 from t2t_lite.metrics import bracketing
 from t2t_lite.problem import Problem
 from t2t_lite.problems.parsing import as_pair
@@ -32,8 +33,7 @@ class Perfect(Translator):
 
     def __init__(self, store: Store) -> None:
         vocabularies = store.source_vocabulary, store.target_vocabulary
-        settings = {"beam_size": 1, "length_penalty": 0.0, "extra_length": 0, "max_source_length": 99}
-        super().__init__(None, *vocabularies, **settings, batch_tokens=99, outputs=store.outputs)
+        super().__init__(None, *vocabularies, DecodeGroup(beam_size=1, extra_length=0), outputs=store.outputs)
         lines = [store.text(split) for split in ("dev", "test")]
         self._symbols = {words: symbols for sides in lines for words, symbols in zip(*sides, strict=True)}
 

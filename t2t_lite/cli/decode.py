@@ -1,0 +1,224 @@
+"""DecodeRequest: what is translated, by which model, and in which form it is written; `decode` does it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite import registry
+from t2t_lite.cli import line_source, output
+from t2t_lite.cli.output import Form
+from t2t_lite.cli.partial_output import PartialOutput, Stream
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.export_folder import find_version, read_card
+from t2t_lite.groups import OF_OUTPUTS
+from t2t_lite.ops import threads
+from t2t_lite.option_values import sampler_options
+from t2t_lite.progress import Progress
+from t2t_lite.runs.open_request import OpenRequest
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.sampling import Sampling
+    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeRequest:
+    """Lines to translate, as asked for.
+
+    Attributes:
+        runs: a run, or several as an ensemble, with weights, precision and search; None: `saved_model` translates.
+        saved_model: the folder of an export.
+        batch_tokens: decode_batch_tokens instead of the export's.
+        input: a file, or None for standard input. `split`, "dev" or "test", is translated instead.
+        shard: (i, n): the i-th of n equal parts of `input`.
+        output: a file, or None for standard output.
+        resume: continue what a stopped command has left of `output`.
+        nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
+        sampler, sampler_options, seed: how outputs are drawn; None: beam search.
+    """
+
+    runs: OpenRequest | None = None
+    saved_model: str | None = None
+    batch_tokens: int | None = None
+    input: str | None = None
+    split: str | None = None
+    shard: tuple[int, int] = (1, 1)
+    output: str | None = None
+    resume: bool = False
+    nbest: int | None = None
+    json: bool = False
+    pretty: bool = False
+    sampler: str | None = None
+    sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seed: int = 1
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether a stopped command leaves an output that `resume` continues."""
+        return line_source.is_file(self.output) and (self.split is not None or line_source.is_file(self.input))
+
+    @property
+    def form(self) -> Form:
+        """How outputs are written, unless as `pretty` trees."""
+        return Form(self.json, scores=self.nbest is not None)
+
+    def check(self) -> None:
+        """Raises T2TError, before TensorFlow is loaded, if there is no such model or sampler, or no such place."""
+        if self.runs is not None:
+            self.runs.check()
+        else:
+            read_card(find_version(str(self.saved_model)))
+        if self.sampler is not None:
+            registry.SAMPLERS.check(self.sampler)
+        if self.output is not None:
+            text = output.STANDARD_INPUT if self.input is None else self.input
+            output.check_output("output", self.output, None if self.split else text)
+
+
+def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None) -> None:
+    """Translates and writes the lines of a request.
+
+    Args:
+        interrupt: called after each batch; raises what should end the command.
+
+    Raises:
+        T2TError: as `DecodeRequest.check`, or the model cannot be opened, or the output not be written.
+    """
+    request.check()
+    first, end, live, at_hand = 0, 0, None, sys.maxsize  # lines
+    if request.input is not None and line_source.is_file(request.input):
+        first, end = line_source.shard_range(line_source.count_lines(request.input), request.shard)
+        at_hand = end - first
+    elif not request.split:
+        live = line_source.LiveLines(line_source.lines_of(request.input))
+        at_hand = live.waiting()
+    load_tensorflow()
+    from t2t_lite.decoding.translate import FEW
+
+    threads.set_inter_op_parallelism(at_most=at_hand // FEW)
+    translator, settings, split_lines = _open(request, _sampling(request))
+    if (request.nbest or 1) > translator.decode.beam_size:
+        raise UsageError(
+            f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
+            f"of {'this command' if request.runs else 't2t-lite-exporter'}."
+        )
+    with _open_output(request, settings) as out:
+        if live is not None:
+            if request.input is None and sys.stdin.isatty():
+                print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
+            _translate(request, translator, live.blocks(), out, None, interrupt)
+            return
+        lines = iter(split_lines) if request.split else line_source.lines_of(request.input)
+        end = len(split_lines) if request.split else end
+        lines = itertools.islice(lines, first, end)
+        if isinstance(out, PartialOutput):
+            out.skip_done(lines)
+        _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt)
+
+
+def _sampling(request: DecodeRequest) -> Sampling | None:
+    """Returns the sampler; it is made before the run is opened, which takes long."""
+    from t2t_lite.decoding.sampling import Sampling
+    from t2t_lite.samplers.base import make_sampler
+
+    if request.sampler is None:
+        return None
+    options = sampler_options(request.sampler, request.sampler_options)
+    return Sampling(make_sampler(request.sampler, options), request.seed)
+
+
+def _open(request: DecodeRequest, sampling: Sampling | None) -> tuple[LineTranslator, dict[str, Any], list[str]]:
+    """Returns the translator, what its outputs depend on (weights and search), and the lines of a split."""
+    if request.runs is None:
+        from t2t_lite.export.exported import ExportedTranslator
+
+        exported = ExportedTranslator(str(request.saved_model), request.batch_tokens)
+        search = {name: getattr(exported.decode, name) for name in OF_OUTPUTS}
+        search["precision"] = exported.card["hparams"]["precision"]
+        return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, []
+    runs = request.runs
+    if sampling is not None:
+        runs = dataclasses.replace(runs, search={**runs.search, "beam_size": request.nbest or 1})
+    run = runs.open_to_decode()
+    run.translator.sampling = sampling
+    lines = run.store().text(request.split)[0] if request.split else []
+    model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
+    precision = runs.precision or ",".join(member.model.compute_dtype for member in run.members)
+    return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines
+
+
+def _checksum(index: Path) -> str:
+    """Returns the checksum of a checkpoint's index, which holds the checksums of its weights."""
+    return hashlib.sha256(index.read_bytes()).hexdigest()
+
+
+def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> PartialOutput | Stream:
+    if not line_source.is_file(request.output):  # standard output, or a device such as /dev/null
+        return Stream(request.output)
+    path = str(request.output)
+    left = PartialOutput.left(path)
+    if request.resume and left is None:
+        print(f"There is no {path}.partial: translating from the first line.", file=sys.stderr)
+    elif request.resume:
+        print(f"Resuming after {left:,} lines.", file=sys.stderr)
+    elif left:
+        advice = " (--resume would continue)" if request.can_resume else ""
+        print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
+    names = ("split", "shard", "nbest", "json", "pretty", "sampler", "sampler_options", "seed")
+    return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
+
+
+def _translate(
+    request: DecodeRequest,
+    translator: LineTranslator,
+    blocks: Iterable[Sequence[str]],
+    out: PartialOutput | Stream,
+    total: int | None,
+    interrupt: Callable[[], None],
+) -> None:
+    """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
+    show = Progress(total - out.done, " lines") if total else None
+    joined = 0
+
+    def on_batch(number: int, weight: float) -> None:
+        interrupt()
+        if show is not None:
+            show(number, weight)
+
+    try:
+        for lines, results in translator.translate_blocks(blocks, nbest=request.nbest or 1, progress=on_batch):
+            out.write(lines, _rows(request, lines, results))
+            joined += sum(map(request.form.joins, results))
+    except BaseException:
+        if isinstance(out, PartialOutput):
+            whole = f" of {total:,}" if total is not None else ""
+            advice = " The same command with --resume continues." if request.can_resume else ""
+            print(f"{out.done:,}{whole} lines are translated, in {out.partial}.{advice}", file=sys.stderr)
+        raise
+    out.finish()
+    output.warn_of_joined(joined)
+
+
+def _rows(request: DecodeRequest, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> bytes:
+    """Returns what is written for a block."""
+    if request.pretty:
+        rows = [_format_tree(hypotheses[0].text) for hypotheses in results]
+    else:
+        rows = [request.form.format(line, hypotheses) for line, hypotheses in zip(lines, results, strict=True)]
+    return "".join(rows).encode("utf-8")
+
+
+def _format_tree(text: str) -> str:
+    from t2t_lite.text.trees.tree import parse
+
+    try:
+        return f"{parse(text).pretty() if text else ''}\n\n"
+    except DataError:
+        raise UsageError(f"--pretty is for trees; this model writes text, such as {text[:80]!r}.") from None
