@@ -59,7 +59,9 @@ class Loaded(abc.ABC):
         Raises:
             UsageError: as `translate`, or `n` is not from 1 to beam_size; with a sampler, to 1,000.
         """
-        lines, search = _read_lines(lines), {name: _plain(value) for name, value in search.items()}
+        lines, n, search = _read_lines(lines), _plain(n), {name: _plain(value) for name, value in search.items()}
+        if not isinstance(n, int):
+            raise UsageError(f"n={n!r} is not an integer.")
         with self._sampling if "sampler" in search else contextlib.nullcontext():
             translator = self._translator(search, n)
             if not 1 <= n <= translator.decode.beam_size:

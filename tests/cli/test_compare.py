@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -327,65 +327,64 @@ def test_the_memory_of_a_training_is_its_own() -> None:
     assert 5 < int(subprocess.check_output([sys.executable, "-c", script], text=True)) < 120  # that one has not
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("ways", [WAYS[:2], WAYS[2:]], ids=["sigterm", "sigint"])
-def test_a_signal_ends_the_training_too_which_saves(
-    tmp_path: Path, ways: tuple[tuple[Callable[[int, int], None], str, str], ...]
-) -> None:
-    """The training gets it from the command or, as from `timeout`, also from whoever sends it to the whole group."""
-    run, out = tmp_path / "tiny-1", tmp_path / "out"
+@contextlib.contextmanager
+def _endless(folder: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """A function that starts a comparison of one endless run, which has made another update when it returns."""
     hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,log_every=1,eval_every=90000,save_every=90000"
-    flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={tmp_path}"]
-    saved = 0
-    for kill, sent, name in ways:
+    flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={folder}"]
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        saved, out = _last_step(folder / "tiny-1"), folder / "out"
         with open(out, "wb") as file:
             command = [sys.executable, "-m", "t2t_lite.cli.compare", *flags]
-            process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
-        try:
-            while _last_step(run) <= saved:
-                assert process.poll() is None, out.read_text()
-                time.sleep(0.05)
-            kill(process.pid, signal.Signals[sent])
-            assert process.wait(60) == 128 + signal.Signals[sent], out.read_text()
-            lines = out.read_text().splitlines()
-            saved = _last_step(run)
-            assert lines[-2].startswith(f"{name}: step {saved} of 90,000 is done and saved."), lines
-            assert lines[-1] == "error: interrupted; the same command continues."
-            assert max(int(path.stem.rpartition("-")[2]) for path in run.glob("checkpoints/*.index")) == saved
-        finally:
+            started.append(subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True))
+        while _last_step(folder / "tiny-1") <= saved:
+            assert started[-1].poll() is None, out.read_text()
+            time.sleep(0.05)
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for process in started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.nightly
+def test_a_signal_ends_the_training_too_which_saves(tmp_path: Path) -> None:
+    """The training gets it from the command or, as from `timeout`, also from whoever sends it to the whole group."""
+    run = tmp_path / "tiny-1"
+    with _endless(tmp_path) as start:
+        for kill, sent, name in WAYS:
+            process = start()
+            kill(process.pid, signal.Signals[sent])
+            said = (tmp_path / "out").read_text
+            assert process.wait(60) == 128 + signal.Signals[sent], said()
+            saved = _last_step(run)
+            *_, stopped, last = said().splitlines()
+            assert stopped.startswith(f"{name}: step {saved} of 90,000 is done and saved."), said()
+            assert last == "error: interrupted; the same command continues."
+            assert max(int(path.stem.rpartition("-")[2]) for path in run.glob("checkpoints/*.index")) == saved
+
+
+@pytest.mark.nightly
 def test_a_training_ends_and_saves_when_the_command_is_killed(tmp_path: Path) -> None:
     """Then the same command resumes; before that it names the process that still writes."""
-    run, out = tmp_path / "tiny-1", tmp_path / "out"
-    hparams = "num_layers=1,d_model=16,d_ff=16,num_heads=2,log_every=1,eval_every=90000,save_every=90000"
-    flags = [*FLAGS[:2], f"--hparams={hparams}", "--sets=tiny", "--train_steps=90000", f"--output_dir={tmp_path}"]
-    with open(out, "wb") as file:
-        command = [sys.executable, "-m", "t2t_lite.cli.compare", *flags]
-        process = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
-    try:
-        while not _last_step(run):
-            assert process.poll() is None, out.read_text()
-            time.sleep(0.05)
-        second = subprocess.run(command, capture_output=True, text=True, check=False)
+    run = tmp_path / "tiny-1"
+    with _endless(tmp_path) as start:
+        process = start()
+        second = subprocess.run(process.args, capture_output=True, text=True, check=False)
         assert second.returncode == 1
         assert f"error: Another t2t-lite-compare writes to {tmp_path}: process {process.pid} on " in second.stderr
         process.kill()
         process.wait()
         end = time.monotonic() + 60
-        while not list(run.glob("checkpoints/*.index")):
-            assert time.monotonic() < end, out.read_text()
+        while _is_locked(run) or not list(run.glob("checkpoints/*.index")):
+            assert time.monotonic() < end, (tmp_path / "out").read_text()
             time.sleep(0.05)
-        while _is_locked(run):
-            assert time.monotonic() < end, out.read_text()
-            time.sleep(0.05)
-        assert f"step {_last_step(run)} of 90,000 is done and saved." in out.read_text()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        assert f"step {_last_step(run)} of 90,000 is done and saved." in (tmp_path / "out").read_text()
 
 
 def _is_locked(run: Path) -> bool:

@@ -83,19 +83,7 @@ def test_a_request_that_ends_its_connection_is_sent_at_most_twice() -> None:
         fragile.shutdown()
 
 
-class _NewerResponse(http.client.HTTPResponse):
-    """Closes itself with the last piece of its body, as since Python 3.11.8 and 3.12.2."""
-
-    def read1(self, n: int = -1) -> bytes:
-        piece = super().read1(n)
-        if self.length == 0 and not self.isclosed():
-            self._close_conn()  # type: ignore[attr-defined]
-        return piece
-
-
-@pytest.mark.parametrize("response_class", [http.client.HTTPResponse, _NewerResponse])
-def test_an_answer_that_says_the_connection_closes(response_class: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http.client.HTTPConnection, "response_class", response_class)
+def test_an_answer_that_says_the_connection_closes() -> None:
     closing = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with (
         raw_server(lambda connection: connection.sendall(closing)) as address,

@@ -138,10 +138,7 @@ RNNS: dict[str, dict[str, Any]] = {
     "general": {},
     "additive": {"attention_score": "additive"},
     "gnmt": {"encoder": "gnmt", "wiring": "gnmt", "num_layers": 3},
-    "gnmt_v2": {"encoder": "gnmt", "wiring": "gnmt_v2", "num_layers": 3},
-    "both_ways": {"encoder": "bi", "wiring": "attention_wrapper"},
     "vinyals": {"encoder": "reversed", "wiring": "vinyals", "share_embeddings": False},
-    "top_not_fed": {"input_feeding": False},
     "interleaved_dot": {"encoder": "interleaved", "attention_score": "dot"},
 }
 OTHERS: dict[str, Callable[[], Any]] = {

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_lite.runs.open_run import open_runs
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -97,43 +96,14 @@ def test_the_search_is_the_firsts_and_said(run: Run, runs: Runs) -> None:
     assert (other.stdout, other.stderr) == (done.stdout, "")
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
-def test_an_export_translates_as_the_ensemble_does_and_has_each_weight_once(
-    run: Run, runs: Runs, tmp_path: Path, precision: str, request: pytest.FixtureRequest
-) -> None:
-    if precision == "int8":
-        request.getfixturevalue("int8_machine")
-    same = (runs.named("transformer", "rnn"), f"--precision={precision}", "--beam_size=3")
-    done = run("exporter", *same, f"--export_dir={tmp_path}")
-    notice = "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
-    notices, warning, _ = done.stderr.partition("warning: int8 runs only on x86 processors with VNNI instructions")
-    assert (notices, bool(warning)) == ((2 * notice, True) if precision == "int8" else ("", False))  # one per member
-    # bfloat16 and int8 round to one of two neighbours: a difference in the last bit decides which one.
-    tolerance = 1e-4 if precision == "float32" else 1e-2
-    exported, ours = _decoded(run, f"--saved_model={tmp_path}"), _decoded(run, *same)
-    _assert_same(_outputs(exported), _outputs(ours), tolerance)
+def test_an_export_translates_as_the_ensemble_does(run: Run, runs: Runs, tmp_path: Path) -> None:
+    same = (runs.named("transformer", "rnn"), "--beam_size=3")
+    assert run("exporter", *same, f"--export_dir={tmp_path}").stderr == ""
+    _assert_same(_outputs(_decoded(run, f"--saved_model={tmp_path}")), _outputs(_decoded(run, *same)), 1e-4)
     card = json.loads((tmp_path / "1" / "assets" / "model_card.json").read_text("utf-8"))
-    assert sorted(card["members"]) == ["member_1", "member_2"]
-    assert {member["run"]: member["model"] for member in card["members"].values()} == {
-        "transformer": "transformer",
-        "rnn": "rnn",
-    }
-    assert card["hparams"]["precision"] == precision
+    models = {member["run"]: member["model"] for member in card["members"].values()}
+    assert models == {"transformer": "transformer", "rnn": "rnn"}
     assert card["parameters"] == sum(member["parameters"] for member in card["members"].values())
-    stored = tf.train.load_checkpoint(str(tmp_path / "1" / "variables" / "variables"))
-    types = stored.get_variable_to_dtype_map()
-    arrays = {name: shape for name, shape in stored.get_variable_to_shape_map().items() if "VARIABLE_VALUE" in name}
-    numbers = {name: int(np.prod(shape)) for name, shape in arrays.items()}
-    matrices = sum(number for name, number in numbers.items() if len(arrays[name]) > 1)
-    scales = sum(number for name, number in numbers.items() if name.startswith("_int8") and len(arrays[name]) == 1)
-    assert sum(numbers.values()) - scales == card["parameters"]
-    assert matrices > 0.9 * card["parameters"]
-    wanted = {"float32": tf.float32, "bfloat16": tf.bfloat16, "int8": tf.int8}[precision]
-    assert {types[name] for name in numbers if len(arrays[name]) > 1} == {wanted}
-    of_members = {name.partition("/")[2].partition(".S")[0] for name in numbers if name.startswith("_weights")}
-    assert of_members == {"member_1", "member_2"}, sorted(numbers)[:5]
-    data = (tmp_path / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
-    assert data < sum(number * types[name].size for name, number in numbers.items()) + 40_000
 
 
 def test_eval_scores_the_mean_and_writes_into_no_run(run: Run, runs: Runs, tmp_path: Path) -> None:

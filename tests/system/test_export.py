@@ -20,30 +20,6 @@ pytestmark = pytest.mark.commit
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.mark.nightly
-def test_an_export_in_another_precision_is_not_scored(
-    run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path
-) -> None:
-    folder, base = trained[0], tmp_path / "versions"
-    flags = (f"--output_dir={folder}", f"--export_dir={base}", "--precision=bfloat16", "--beam_size=3")
-    done = run("exporter", *flags, fresh=True)
-    assert done.stderr == ""
-    pattern = (
-        rf"{base}/1: \d\.\d MB, [\d,]+ parameters of {default_weights(folder)}\n"
-        r"scores: not scored: the run has no [^\n]+\n\n"
-        "Next: t2t-lite-decoder --saved_model="
-    )
-    assert re.match(pattern, done.stdout)  # the test set was scored with another beam size, in float32
-    card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
-    assert list(card["signatures"]) == ["serving_default", "nbest", "score"]
-    assert "in float32 scores differ in the 6th digit" in card["batching"]
-    assert (card["hparams"]["beam_size"], card["hparams"]["precision"]) == (3, "bfloat16")
-    assert card["scores"] == []
-    assert card["scores_note"].startswith("not scored: ")
-    weights = (base / "1" / "variables" / "variables.data-00000-of-00001").stat().st_size
-    assert 2 * card["parameters"] < weights < 2.2 * card["parameters"] + 8_000
-
-
 def test_an_export_translates_as_the_run_does(
     run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path
 ) -> None:

@@ -18,8 +18,6 @@ from tests.system.conftest import Run, write_lines
 
 pytestmark = pytest.mark.commit
 
-EQUAL_IN_8_BITS = 40  # of 64, at least: after 401 updates many decisions are close (46 seen; 54 in bfloat16)
-
 
 @pytest.fixture(scope="module")
 def golden(shared_data: Callable[[str], Path]) -> Path:
@@ -140,25 +138,6 @@ def test_an_export_serves_the_same(
     page = backends.Export(ExportedTranslator(base))
     assert [found[0].text for found in page.translate([" " + line for line in few])] == theirs["batches_of_32"][:4]
     assert page.attention(few[0])["translations"][0]["text"] == theirs["batches_of_32"][0]
-
-
-@pytest.mark.nightly
-def test_a_page_of_attention(
-    run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]], tmp_path: Path
-) -> None:
-    line = _lines((golden / "inputs.en").read_text("utf-8"))[0]
-    page = tmp_path / "page.html"
-    run("insights", f"--output_dir={imported[0]}", f"--sentence=  {line} ", f"--page={page}")
-    assert theirs["batches_of_32"][0] in page.read_text("utf-8")
-
-
-@pytest.mark.nightly
-@pytest.mark.usefixtures("int8_machine")
-def test_eight_bits(run: Run, imported: tuple[Path, str], golden: Path, theirs: dict[str, list[str]]) -> None:
-    done = run("decoder", f"--output_dir={imported[0]}", "--precision=int8", input=(golden / "inputs.en").read_bytes())
-    outputs = _lines(done.stdout)
-    equal = sum(one == other for one, other in zip(outputs, theirs["batches_of_32"], strict=True))
-    assert EQUAL_IN_8_BITS <= equal < 64
 
 
 @pytest.mark.nightly

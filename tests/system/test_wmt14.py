@@ -3,10 +3,8 @@
 import gzip
 import itertools
 import json
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,6 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.data.store import open_store
 from tests import commands
-from tests.system.declared import ROOT, link_declared
 
 pytestmark = pytest.mark.commit
 
@@ -89,39 +86,6 @@ def test_tfds_data_that_is_damaged(run: Run, tfds_data: Path, tmp_path: Path) ->
     )
     assert f"It keeps its data in {tfds_data}" in done.stderr
     assert not (tmp_path / "data" / "wmt14_ende").exists()
-
-
-# Pairs by corpus; the names are those in the builder of TensorFlow Datasets.
-CORPORA = {
-    "europarl_v7": _pairs("train", 150),
-    "commoncrawl": _pairs("train", 250)[150:],
-    "newscommentary_v9": [*_pairs("train", 300)[250:], ("One\u2028line.", "Eine\u0085Zeile.")],
-    "newstest2013": _pairs("dev", 6),
-    "newstest2014": _pairs("test", 7),
-}
-
-
-@pytest.mark.nightly
-def test_tfds_prepares_what_it_downloaded_with_declared_packages_alone(tmp_path: Path) -> None:
-    (tmp_path / "pairs.json").write_text(json.dumps(CORPORA), encoding="utf-8")
-    done = commands.run("tests.system.tfds_downloads", tmp_path / "pairs.json", tmp_path)
-    assert done.returncode == 0, done.stderr.decode()
-    packages = link_declared(tmp_path / "declared", "tfds")
-    assert (packages / "tensorflow").is_dir()
-    assert not (packages / "pytest").exists()
-    code = (  # only one split: each split is read by its own process, which takes seconds to start
-        "import json; from t2t_lite import registry\n"
-        "if __name__ == '__main__': print(json.dumps(list(registry.problem('wmt14_ende').samples('train'))))\n"
-    )
-    (tmp_path / "read.py").write_text(code)
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{packages}{os.pathsep}{ROOT}", "TFDS_DATA_DIR": str(tmp_path)}
-    python = [sys.executable, "-S", tmp_path / "read.py"]
-    done = subprocess.run(python, cwd=tmp_path, env=env, capture_output=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr.decode()
-    pairs = [tuple(pair) for pair in json.loads(done.stdout)]
-    assert sorted(pairs) == sorted(itertools.chain(*list(CORPORA.values())[:3]))
-    for split in ("validation", "test"):
-        assert list((tmp_path / "wmt14_translate" / "de-en" / "1.0.0").glob(f"wmt14_translate-{split}.tfrecord-*"))
 
 
 @pytest.mark.nightly
