@@ -16,6 +16,7 @@ from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.groups import IN_SEARCH
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
@@ -137,6 +138,7 @@ def _run(args: argparse.Namespace) -> int:
     from t2t_lite.importers import import_report, marian, run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)
+    vocabularies: tuple[AnyVocabulary, AnyVocabulary]
     if of_marian:
         imported, vocabularies = marian.read(of_model, args.hparams)
         files = tuple(dict.fromkeys(map(str, of_model.vocabularies)))

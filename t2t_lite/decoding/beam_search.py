@@ -90,7 +90,8 @@ class _BeamSearch(Search):
     ) -> None:
         super().__init__(model, source, beam_size, extra_length, constraint, jit)
         self.alpha, self.early_stop = alpha, early_stop
-        self.form, self.never = "gnmt", (PAD,)
+        self.form = "gnmt"
+        self.never: tuple[int, ...] = (PAD,)
         batch = self.shape[0]
         self.beams |= {
             "length": tf.zeros([batch], tf.int32),

@@ -109,7 +109,8 @@ class _Sampling(Search):
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
         super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint, jit)
-        self.sampler, self.num_samples, self.never = sampling.sampler, num_samples, (PAD,)
+        self.sampler, self.num_samples = sampling.sampler, num_samples
+        self.never: tuple[int, ...] = (PAD,)
         self.fixed["key"] = sentence_keys(source, sampling.seed)
 
     def run(self) -> tuple[Any, Any]:
