@@ -10,23 +10,8 @@ from typing import Any
 from t2t_lite.api.load import LoadedRun
 from t2t_lite.errors import UsageError, did_you_mean
 
-_PATHS = (
-    "data_dir",
-    "usr_dir",
-    "vocabulary",
-    "hparams_file",
-    "warm_start_from",
-    *("source_dir", "extra_dir", "raw_dir"),
-)
-_ARGUMENTS = (
-    "output_dir",
-    "data",
-    "recipe",
-    "problem",
-    "options",
-    "hparams_set",
-    "overrides",
-)  # fields with other names
+_PATHS = "data_dir usr_dir vocabulary hparams_file warm_start_from source_dir extra_dir raw_dir".split()
+_ARGUMENTS = "output_dir data recipe problem options hparams_set overrides".split()  # fields with other names
 
 
 def train(

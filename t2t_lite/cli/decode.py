@@ -98,7 +98,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
         at_hand = end - first
     elif not request.split:
         live = line_source.LiveLines(line_source.lines_of(request.input))
-        at_hand = live.waiting()
+        at_hand = live.count_waiting()
     load_tensorflow()
     from t2t_lite.decoding.translate import FEW
 
@@ -163,7 +163,7 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     if not line_source.is_file(request.output):  # standard output, or a device such as /dev/null
         return Stream(request.output)
     path = str(request.output)
-    left = PartialOutput.left(path)
+    left = PartialOutput.count_done(path)
     if request.resume and left is None:
         print(f"There is no {path}.partial: translating from the first line.", file=sys.stderr)
     elif request.resume:

@@ -71,7 +71,7 @@ class LiveLines:
         self._error: BaseException | None = None
         self._thread.start()
 
-    def waiting(self, seconds: float = 0.3) -> int:
+    def count_waiting(self, seconds: float = 0.3) -> int:
         """Returns how many lines are there after `seconds`, or earlier if two blocks or all lines are there.
 
         Raises:

@@ -66,7 +66,7 @@ class PartialOutput:
             self._file.close()
 
     @staticmethod
-    def left(path: str) -> int | None:
+    def count_done(path: str) -> int | None:
         """Returns how many lines of this output a stopped command has done; None if it left no usable state."""
         try:
             number: int = _read(Path(f"{os.path.realpath(path)}.partial.json"))["lines"]

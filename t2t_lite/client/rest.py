@@ -161,12 +161,12 @@ class Rest:
     def _open(self, connection: http.client.HTTPConnection, deadline: float) -> None:
         """Connects, if need be, and sets the remaining time as its timeout."""
         if connection.sock is None:
-            connection.timeout = min(_remaining(deadline), _CONNECT_SECONDS)
+            connection.timeout = min(_seconds_until(deadline), _CONNECT_SECONDS)
             try:
                 connection.connect()
             except TimeoutError:
                 raise OSError(f"no connection within {connection.timeout:.0f} s") from None
-        connection.sock.settimeout(_remaining(deadline))
+        connection.sock.settimeout(_seconds_until(deadline))
         if self._closed:
             raise ServerError(f"The connection to the {self._target} is closed.")
 
@@ -208,7 +208,7 @@ class Rest:
         return ServerError(f"The {self._target} answered what is no prediction: {_excerpt(text)!r}.")
 
 
-def _remaining(deadline: float) -> float:
+def _seconds_until(deadline: float) -> float:
     """Returns the seconds until the deadline; raises TimeoutError past it."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
@@ -224,7 +224,7 @@ def _read(connection: http.client.HTTPConnection, deadline: float) -> tuple[int,
         while piece := response.read1(_CHUNK):
             pieces.append(piece)
             if not response.isclosed():  # newer Pythons close it with the last piece, and with it perhaps the socket
-                sock.settimeout(_remaining(deadline))
+                sock.settimeout(_seconds_until(deadline))
         if response.length:  # bytes are missing; read1 does not report it
             raise http.client.IncompleteRead(b"", response.length)
     return response.status, response.getheader("Location", "elsewhere"), b"".join(pieces)

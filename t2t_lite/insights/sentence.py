@@ -81,7 +81,7 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
 def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     model, vocabulary = translator.model, translator.target_vocabulary
     most = min(MAX_PIECES, translator.decode.max_source_length)
-    source = _checked("sentence", translator.source(text), translator.source_vocabulary, most)
+    source = _encode("sentence", translator.source(text), translator.source_vocabulary, most)
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
         outputs, scores = (x[0] for x in translator.run_search([text], [source], early_stop=False))
@@ -97,7 +97,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
                 "brackets, or a linearised one such as '(S (NP DT NN )NP )S', with labels and tags that are in the "
                 "parser's training trees."
             )
-        targets = np.array([_checked("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
+        targets = np.array([_encode("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
     with use(PLAIN):  # as in a graph, with the same bits
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
@@ -112,7 +112,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 
-def _checked(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> list[int]:
+def _encode(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> list[int]:
     """The ids of `text`, as the model reads or writes it, ended by EOS."""
     ids = [*vocabulary.encode(text), EOS]
     if len(ids) > limit:
@@ -122,12 +122,12 @@ def _checked(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> lis
 
 def _plain(values: dict[str, Any], *kinds: str) -> dict[str, Any]:
     """Returns `values` with the weights of `kinds` as rounded lists; leaves out weights that are None."""
-    weights = {kind: _rounded(values[kind]) for kind in kinds if values[kind] is not None}
+    weights = {kind: _round(values[kind]) for kind in kinds if values[kind] is not None}
     return {name: value for name, value in values.items() if name not in kinds} | weights
 
 
-def _rounded(weights: np.ndarray) -> list[Any]:
+def _round(weights: np.ndarray) -> list[Any]:
     """Returns nested lists of weights with three digits; most are zero and become 0 without a point."""
     if weights.ndim > 1:
-        return [_rounded(part) for part in weights]
+        return [_round(part) for part in weights]
     return [weight or 0 for weight in np.round(weights.astype(np.float64), 3).tolist()]

@@ -137,36 +137,6 @@ def test_what_another_model_does_not_read_of_a_set_is_left_out_with_a_warning(
 
 
 @pytest.mark.commit
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (
-            ["--hparams_set=rnn_tiny", "--hparams=num_heads=8"],
-            "error: hparams: the model rnn does not read 'num_heads', a setting of transformer and transformer_moe",
-        ),
-        (
-            ["--hparams_set=tiny", "--hparams=input_feeding=false"],
-            "error: hparams: the model transformer does not read 'input_feeding', a setting of rnn; its own are num_l",
-        ),
-        (
-            ["--hparams_set=rnn_tiny", "--hparams_file=FILE"],
-            "recipe.json: hparams: the model rnn does not read 'd_ff'",
-        ),
-    ],
-)
-def test_a_setting_that_the_model_does_not_read_ends_the_command(
-    tmp_path: Path, flags: list[str], message: str
-) -> None:
-    file = write(tmp_path / "recipe.json", {"d_ff": 64})
-    flags = [file if flag.endswith("FILE") else flag for flag in flags]
-    done = call("trainer", "--problem=toy_ende", *flags, f"--output_dir={tmp_path / 'run'}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.commit
 def test_the_settings_of_a_model_of_ones_own_are_those_of_the_contributors_page(tmp_path: Path) -> None:
     page = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text("utf-8")
     [code] = re.findall(r"^## Add a model's settings\n.*?```python\n(.*?)```", page, re.MULTILINE | re.DOTALL)

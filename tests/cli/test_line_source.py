@@ -48,7 +48,7 @@ def test_the_reader_is_never_far_ahead() -> None:
             yield "x"
 
     live = LiveLines(endless())
-    assert live.waiting(30) == 2 * BLOCK
+    assert live.count_waiting(30) == 2 * BLOCK
     time.sleep(0.05)
     assert read <= 2 * BLOCK + 1
     blocks = live.blocks()
@@ -65,7 +65,7 @@ def test_a_fault_shows_after_the_lines_before_it_or_at_once_if_it_is_known() -> 
     with pytest.raises(DataError, match="line 2 is bad"):
         next(blocks)
     with pytest.raises(DataError, match="line 2 is bad"):
-        LiveLines(faulty()).waiting(30)
+        LiveLines(faulty()).count_waiting(30)
 
 
 ENDS_EARLY = """

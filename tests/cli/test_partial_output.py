@@ -41,7 +41,7 @@ def test_a_stopped_command_goes_on_where_it_was(tmp_path: Path, torn: str) -> No
     assert path.read_text() == "old"
     with open(tmp_path / "out.partial", "a") as file:
         file.write(torn)  # a block that was only partly written
-    assert PartialOutput.left(str(path)) == 4
+    assert PartialOutput.count_done(str(path)) == 4
     _write(path, [LINES[4:]], resume=True)
     assert path.read_text() == WHOLE
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -111,6 +111,6 @@ def test_what_is_begun_again_and_stopped_at_once_leaves_nothing_to_go_on_with(tm
     path = tmp_path / "out"
     _write(path, [LINES[:4]], end=False)
     _write(path, [], end=False)
-    assert PartialOutput.left(str(path)) is None
+    assert PartialOutput.count_done(str(path)) is None
     _write(path, [LINES], resume=True)
     assert path.read_text() == WHOLE

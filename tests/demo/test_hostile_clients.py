@@ -100,17 +100,6 @@ def test_junk_is_answered_or_refused(page: tuple[str, Path]) -> None:
     assert "Traceback" not in err.read_text("utf-8")
 
 
-@pytest.mark.parametrize("path", ["translate", "attention"])
-def test_nested_json_is_refused_without_a_traceback(page: tuple[str, Path], path: str) -> None:
-    url, err = page
-    request = urllib.request.Request(f"{url}{path}", b"[" * 100_000, {"Content-Type": "application/json"})
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=60)
-    assert caught.value.code == 400
-    assert "nested too deeply" in json.load(caught.value)["error"]
-    assert "Traceback" not in err.read_text("utf-8")
-
-
 def test_a_client_that_takes_no_answer_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_SECONDS", 1)
 

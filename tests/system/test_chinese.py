@@ -59,13 +59,3 @@ def test_dev_and_test_have_the_tokeniser_of_the_target_language(run: Run, chines
     done = run("trainer", *flags, "--bleu_tokenize=zhh", f"--output_dir={tmp_path}/other", status=2, quick=True)
     assert "there is no tokeniser 'zhh'" in done.stderr
     assert not (tmp_path / "other").exists()
-
-
-def test_files_are_scored_by_their_language(run: Run, chinese: Path) -> None:
-    files = [f"--hypotheses={chinese}/test.zh", f"--references={chinese}/test.zh", "--metric=bleu"]
-    assert "|tok:zh|" in run("eval", *files, "--language=zh", quick=True).stdout
-    plain = run("eval", *files, quick=True)
-    assert "|tok:13a|" in plain.stdout
-    assert "|tok:char|" in run("eval", *files, "--language=zh", "--tokenize=char", quick=True).stdout
-    assert "warning: BLEU counts words, and the text of the references has no spaces between them: " in plain.stderr
-    assert "(t2t-lite-eval of files: --language=CODE)" in plain.stderr

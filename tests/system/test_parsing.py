@@ -144,19 +144,3 @@ def test_a_run_without_tags_opens_and_what_cannot_be_scored_is_said(run: Run, pa
     assert done.stderr.startswith(f"{folder} has no tags.json, as its training trees have no tags.")
     assert "1 : Length unmatch" in done.stderr
     assert "8 of 8 sentences are in error and not in the score, which is of the other 0: EVALB leaves" in done.stderr
-
-
-@pytest.mark.nightly
-def test_an_export_repairs_as_the_run_does(run: Run, parser: Path, trees: Path, tmp_path: Path) -> None:
-    run("exporter", f"--output_dir={parser}", f"--export_dir={tmp_path}", "--checkpoint=best")
-    assets = tmp_path / "1" / "assets"
-    card = json.loads((assets / "model_card.json").read_text(encoding="utf-8"))
-    assert card["trees"]["tags"] == "learned from the training trees; words: 1; deleted: $, $. TOP"
-    assert f"F1|{card['trees']['evalb']}" == f"F1|{card['scores'][0]['signature']}" == _SIGNATURE
-    assert (assets / "tags.json").read_bytes() == (parser / "tags.json").read_bytes()
-    sentences = "".join(
-        f"{' '.join(parse(line).words)}\n" for line in (trees / "test.trees").read_text().split("\n")[:-1]
-    )
-    served = run("decoder", f"--saved_model={tmp_path}", input=sentences.encode())
-    assert served.stdout == (parser / "test.hyp.txt").read_text(encoding="utf-8")
-    assert served.stdout.count("($. .)") == 6
