@@ -35,18 +35,21 @@ class Console:
         self._evaluating = 0.0  # seconds of the evaluations to come
         self._reports, self._seconds_per_step = 0, 0.0
         self._shapes: set[Hashable] = set()
-        self._times: list[float] | None = []  # None: the estimate has been made
+        self._times: list[float] = []
         self._since = time.perf_counter()
 
     def update(self, step: int, shape: Hashable = None) -> None:
         """Counts update `step`, of a batch of `shape`; None: it was left out. Measures shapes that have come before."""
         self._bar.update(1)
         now = time.perf_counter()
-        if self._times is not None and shape is not None and shape in self._shapes:
+        if len(self._times) < _MEASURED and shape is not None and shape in self._shapes:
             self._times.append(now - self._since)
-            if len(self._times) == _MEASURED:
-                self._estimate(step, statistics.median(self._times))
-                self._times = None
+            steps, seconds = self._train_steps - step, statistics.median(self._times)
+            if len(self._times) == _MEASURED and steps > 0:
+                self.say(
+                    f"time:     about {time_left(steps * seconds)} ({1 / seconds:,.2f} steps per second, measured up "
+                    f"to step {step:,}; evaluations not included)"
+                )
         self._shapes.add(shape)
         self._since = now
 
@@ -91,11 +94,3 @@ class Console:
     def close(self) -> None:
         """Ends the bar."""
         self._bar.close()
-
-    def _estimate(self, step: int, seconds: float) -> None:
-        steps = self._train_steps - step
-        if steps > 0:
-            self.say(
-                f"time:     about {time_left(steps * seconds)} ({1 / seconds:,.2f} steps per second, measured up to "
-                f"step {step:,}; evaluations not included)"
-            )

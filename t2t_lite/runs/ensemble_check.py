@@ -15,27 +15,20 @@ from t2t_lite.runs.run_dir import RunSpec
 
 def check_members(folders: Sequence[str], specs: Sequence[RunSpec]) -> None:
     """Raises UsageError unless the runs in these folders, with these specs, can be an ensemble."""
-    first = load_pair(folders[0])
+    first, first_pair = _describe(specs[0]), load_pair(folders[0])
     for folder, spec in zip(folders[1:], specs[1:], strict=True):
-        for side, one, other in zip(("source", "target"), first, load_pair(folder), strict=True):
-            if one.checksum != other.checksum:
-                raise UsageError(
-                    f"{folders[0]} and {folder} cannot be an ensemble: their {side} vocabularies differ, with the "
-                    f"checksums {one.checksum[:12]}... and {other.checksum[:12]}..., so that a number stands for one "
-                    f"piece here and for another there. Train a run with the other's: --vocabulary={folders[0]} of "
-                    "t2t-lite-trainer."
-                )
-        does, does_too = _does(specs[0]), _does(spec)
-        if does != does_too:
-            raise UsageError(
-                f"{folders[0]} and {folder} cannot be an ensemble: the one is from {does}, the other from {does_too}."
-            )
-        for name in spec.make_problem().codec.file_names:
-            if _content(folders[0], name) != _content(folder, name):
-                raise UsageError(
-                    f"{folders[0]} and {folder} cannot be an ensemble: their {name} differ, with which outputs are "
-                    "repaired."
-                )
+        pairs = zip(("source", "target"), first_pair, load_pair(folder), strict=True)
+        sides = [side for side, one, other in pairs if one.checksum != other.checksum]
+        files = [n for n in spec.make_problem().codec.file_names if _content(folders[0], n) != _content(folder, n)]
+        if sides:
+            why = f"their {sides[0]} vocabularies differ. Train a run with the other's: --vocabulary={folders[0]}"
+        elif first != (other := _describe(spec)):
+            why = f"the one is from {first}, the other from {other}"
+        elif files:
+            why = f"their {files[0]} differ, with which outputs are repaired"
+        else:
+            continue
+        raise UsageError(f"{folders[0]} and {folder} cannot be an ensemble: {why}.")
 
 
 def notices(folders: Sequence[str], specs: Sequence[RunSpec], given: Iterable[str]) -> list[str]:
@@ -69,7 +62,7 @@ def _content(folder: str, name: str) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def _does(spec: RunSpec) -> str:
+def _describe(spec: RunSpec) -> str:
     problem = spec.make_problem()
     trees = "" if problem.codec.is_text else " (trees)"
     return f"{problem.source_language!r} to {problem.target_language!r}{trees}"

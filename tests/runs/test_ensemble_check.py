@@ -50,9 +50,7 @@ def test_the_same_vocabulary_may_be_shared_or_two_files(
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_other_vocabularies_are_refused_with_both_checksums(
-    tmp_path: Path, vocabularies: tuple[Vocabulary, Vocabulary], side: str
-) -> None:
+def test_other_vocabularies_are_refused(tmp_path: Path, vocabularies: tuple[Vocabulary, Vocabulary], side: str) -> None:
     one, other = vocabularies
     specs = [_run(tmp_path / "a", one), _run(tmp_path / "b", one)]
     specs.append(_run(tmp_path / "c", *((other, one) if side == "source" else (one, other))))
@@ -60,8 +58,7 @@ def test_other_vocabularies_are_refused_with_both_checksums(
         _check(tmp_path, *specs)
     said = str(refused.value)
     assert said.startswith(f"{tmp_path / 'a'} and {tmp_path / 'c'} cannot be an ensemble: their {side} vocabularies")
-    assert f"checksums {one.checksum[:12]}... and {other.checksum[:12]}..., " in said
-    assert said.endswith(f"--vocabulary={tmp_path / 'a'} of t2t-lite-trainer.")
+    assert said.endswith(f"--vocabulary={tmp_path / 'a'}.")
 
 
 def test_other_languages_and_tags_are_refused(tmp_path: Path, vocabularies: tuple[Vocabulary, Vocabulary]) -> None:

@@ -145,9 +145,7 @@ def test_what_cannot_be_an_ensemble_is_refused_before_tensorflow_is_loaded(
     train_vocabulary(["ein kleiner Hund sieht die Katze"], size=30).save(german / "vocabulary.model")
     both = runs.named("transformer", "rnn")
     said = _refused(run, "decoder", f"--output_dir={one},{german}")
-    assert said.startswith(f"error: {one} and {german} cannot be an ensemble: their source vocabularies differ, with ")
-    checksums = [_checksum(folder) for folder in (one, german)]
-    assert f"{checksums[0][:12]}... and {checksums[1][:12]}..." in said
+    assert said.startswith(f"error: {one} and {german} cannot be an ensemble: their source vocabularies differ. ")
     for command, more in (("eval", []), ("exporter", [f"--export_dir={tmp_path}"]), ("decoder", [])):
         assert "cannot be an ensemble" in _refused(run, command, f"--output_dir={one},{german}", *more)
     for empty in (f"{one},,{other}", f"{one},", f",{one}"):
@@ -161,10 +159,6 @@ def test_what_cannot_be_an_ensemble_is_refused_before_tensorflow_is_loaded(
     assert "is an ensemble: the attention of several models has no mean" in _refused(
         run, "insights", both, "--sentence=a"
     )
-
-
-def _checksum(folder: Path) -> str:
-    return hashlib.sha256(next(folder.glob("vocabulary*.model")).read_bytes()).hexdigest()
 
 
 def test_checkpoint_is_of_each_member(run: Run, runs: Runs) -> None:
