@@ -1,6 +1,5 @@
 """Ensembles of a Transformer, an LSTM and a user's own model, with whole commands."""
 
-import hashlib
 import itertools
 import json
 import os
