@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
-from t2t_lite.data.vocabulary_files import kind
+from t2t_lite.data.vocabulary_files import Vocabularies, kind
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -44,9 +44,7 @@ class Side:
     unknown: UnknownPieces = dataclasses.field(default_factory=UnknownPieces)
 
 
-def encode_pairs(
-    pairs: Iterable[Pair], vocabularies: tuple[AnyVocabulary, AnyVocabulary], *, num_workers: int
-) -> Iterator[tuple[Side, Side]]:
+def encode_pairs(pairs: Iterable[Pair], vocabularies: Vocabularies, *, num_workers: int) -> Iterator[tuple[Side, Side]]:
     """Yields the encoded chunks of `pairs`, in order.
 
     Args:
@@ -78,7 +76,7 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _encode(chunk: list[Pair], vocabularies: tuple[AnyVocabulary, AnyVocabulary]) -> tuple[Side, Side]:
+def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, Side]:
     sources, targets = zip(*chunk, strict=True)
     return _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
 
@@ -94,7 +92,7 @@ def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
 
 
 def _encode_in_processes(
-    chunks: Iterator[list[Pair]], vocabularies: tuple[AnyVocabulary, AnyVocabulary], num_workers: int
+    chunks: Iterator[list[Pair]], vocabularies: Vocabularies, num_workers: int
 ) -> Iterator[tuple[Side, Side]]:
     shared = vocabularies[0] is vocabularies[1]
     pool = concurrent.futures.ProcessPoolExecutor(
@@ -119,7 +117,7 @@ def _encode_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-_worker_vocabularies: tuple[AnyVocabulary, AnyVocabulary]  # set in worker processes only
+_worker_vocabularies: Vocabularies  # set in worker processes only
 
 
 def _start_worker(*files: tuple[str, bytes]) -> None:

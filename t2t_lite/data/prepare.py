@@ -23,7 +23,6 @@ from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
-from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -243,7 +242,7 @@ def _write_ids(
     problem: Problem,
     split: str,
     chunks: Iterable[tuple[Side, Side]],
-    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    vocabularies: Vocabularies,
     writer: StoreWriter,
     progress: OnPairs,
 ) -> tuple[dict[str, Any], tuple[UnknownPieces, ...]]:

@@ -119,7 +119,7 @@ def _column_rows(path: Path, languages: Languages) -> Iterator[tuple[int, Row]]:
                 yield number, (row[places[0]], row[places[1]])
 
 
-@functools.cache
+@functools.cache  # a file is read several times
 def _log_once(message: str) -> None:
     _log.info("%s", message)
 

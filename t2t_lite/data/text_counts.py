@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_lite.data.store import SIDES
+from t2t_lite.data.vocabulary_files import Vocabularies
 from t2t_lite.problem import Problem
-from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.markup import is_element
 from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
 from t2t_lite.text.unknown_pieces import UnknownPieces
@@ -85,7 +85,7 @@ class SplitCounts:
 
 def log_counts(
     splits: dict[str, SplitCounts],
-    vocabularies: tuple[AnyVocabulary, AnyVocabulary],
+    vocabularies: Vocabularies,
     cleaned: bool,
     place: Callable[[str, int, str], str],
 ) -> None:
@@ -128,9 +128,7 @@ def log_counts(
             _log.warning("%s", _describe_markup(name, counts))
 
 
-def _describe_white_space(
-    kind: WhiteSpace, splits: dict[str, SplitCounts], vocabularies: tuple[AnyVocabulary, AnyVocabulary]
-) -> str:
+def _describe_white_space(kind: WhiteSpace, splits: dict[str, SplitCounts], vocabularies: Vocabularies) -> str:
     """Returns what is lost of a kind of white space; "" if nothing is."""
     found, shown = [], ""
     for split, counts in splits.items():

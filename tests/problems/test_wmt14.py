@@ -141,8 +141,6 @@ def test_mistakes(tmp_path: Path) -> None:
     (folder / "train.de").unlink()
     with pytest.raises(DataError, match=r"training has commoncrawl\.de-en\.de but not commoncrawl\.de-en\.en"):
         _problem(folder).splits()
-    with pytest.raises(UsageError, match="There is no split 'tset'; there are train, dev, test"):
-        _problem(folder).samples("tset")
     with pytest.raises(UsageError, match="--vocab_size=3 must be from 4"):
         registry.problem("wmt14_ende", vocab_size=3)
     with pytest.raises(UsageError, match="The problem 'wmt14_ende' has no option 'source_dir'; it takes raw_dir"):
