@@ -56,6 +56,10 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if clash := vars(cls).get("__annotations__", {}).keys() & set(GROUPS.values()):
+            raise UsageError(
+                f"{_full_name(cls)}: {', '.join(clash)} is the name of a group of settings. Give the field another one."
+            )
         if "model" not in vars(cls):
             return
         taken = _FAMILIES.get(cls.model, cls)

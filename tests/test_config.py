@@ -182,6 +182,14 @@ def test_a_group_has_the_recipes_values_of_its_fields_alone() -> None:
     assert config.replace(hparams, train_steps=8).run.train_steps == 8
 
 
+def test_a_field_cannot_have_the_name_of_a_group() -> None:
+    with pytest.raises(UsageError, match="Mine: batch is the name of a group of settings"):
+
+        @dataclasses.dataclass(frozen=True)
+        class Mine(config.HParams):
+            batch: int = 3
+
+
 def test_a_subclass_gives_another_default_and_keeps_the_rest() -> None:
     @dataclasses.dataclass(frozen=True)
     class Wider(TransformerHParams):

@@ -262,9 +262,9 @@ class Trainer:
             return diagnose(step_function, self.model, self.store, rows, step, batch)
 
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
-        counts: dict[str, int] = {"tolerated": tolerated, "skipped": int(self.workers.broadcast(before))}
+        skipped, writes = int(self.workers.broadcast(before)), self.workers.is_chief
         parts = (self.output_dir, report, describe, self.checkpoints.not_finite)
-        return NonFiniteGuard(*parts, **counts, writes=self.workers.is_chief)
+        return NonFiniteGuard(*parts, tolerated=tolerated, skipped=skipped, writes=writes)
 
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).
