@@ -237,8 +237,8 @@ class Model(keras.Model, abc.ABC):
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Raises UsageError: Keras' `fit` and `evaluate` know neither the model's loss nor its padding."""
         raise UsageError(
-            f"A {type(self).__name__} is not trained or evaluated by Keras, whose losses would count padding. Train "
-            "with t2t_lite.train, and with warm_start_from=RUN from another run's weights; t2t-lite-eval evaluates."
+            f"Keras' losses of a {type(self).__name__} would count padding. Train with t2t_lite.train, and with "
+            "warm_start_from=RUN from another run's weights; t2t-lite-eval evaluates."
         )
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
@@ -259,9 +259,9 @@ class Model(keras.Model, abc.ABC):
         """What it is built from; raises UsageError if its constructor did not pass that on to `Model`."""
         if self.hparams is None:
             raise UsageError(
-                f"Keras cannot save or copy a {type(self).__name__}, as its constructor does not pass the recipe on to "
-                "t2t_lite.models.base.Model. A run's folder holds recipe and weights: open it with t2t_lite.load(RUN). "
-                "save_weights and load_weights take the weights alone."
+                f"Keras cannot save a {type(self).__name__}, whose constructor does not pass the recipe on to "
+                "t2t_lite.models.base.Model. A run holds recipe and weights: open it with t2t_lite.load(RUN); or take "
+                "save_weights and load_weights, for the weights alone."
             )
         sizes = {"source_vocab_size": self.source_vocab_size, "target_vocab_size": self.target_vocab_size}
         return {**to_config(self.hparams), **sizes, "shared": self.shared}
@@ -282,7 +282,7 @@ class Model(keras.Model, abc.ABC):
 
 
 def weights_by_path(model: keras.Model) -> dict[str, Any]:
-    """Returns a model's weights by path, as checkpoints and exports have them; UsageError if two have the same path."""
+    """Returns a model's weights by path, as checkpoints and exports have them; UsageError if two share one."""
     weights: dict[str, Any] = {}
     for weight in model.weights:
         if weight.path in weights:
@@ -308,9 +308,11 @@ def check_model(name: str, model_class: Any) -> None:
             "model has."
         )
     missing = sorted(model_class.__abstractmethods__)
-    wrong = sorted(member for member in _METHODS if _arguments(model_class, member) != _arguments(Model, member))
     faults = [f"it has no {', '.join(missing)}"] if missing else []
-    faults += [f"{member} takes {_show(model_class, member)}, not {_show(Model, member)}" for member in wrong]
+    for member in _METHODS:
+        found, wanted = _arguments(model_class, member), _arguments(Model, member)
+        if found != wanted:
+            faults.append(f"{member} takes {found}, not {wanted}")
     if faults:
         raise UsageError(
             f"The model {name!r} ({model_class.__qualname__}) does not keep the contract of t2t_lite.models.base.Model:"
@@ -324,10 +326,7 @@ _METHODS = (
 )
 
 
-def _arguments(model_class: Any, member: str) -> list[str]:
+def _arguments(model_class: Any, member: str) -> str:
     method = getattr(model_class, member)
-    return list(inspect.signature(method).parameters) if callable(method) else []
-
-
-def _show(model_class: Any, member: str) -> str:
-    return f"({', '.join(name for name in _arguments(model_class, member) if name != 'self')})"
+    names = inspect.signature(method).parameters if callable(method) else ()
+    return f"({', '.join(name for name in names if name != 'self')})"

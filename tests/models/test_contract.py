@@ -137,7 +137,7 @@ def test_bfloat16_is_within_its_rounding(name: str, model: Any) -> None:
 @pytest.mark.commit("transformer/relative", "rnn/vinyals", "convs2s/sizes", "bytenet/paper")
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(name: str, model: Any) -> None:
     if name == "transformer/window":
-        pytest.skip("It is computed in blocks, which are larger; test_attention_window.py counts what a window sees.")
+        pytest.skip("It is computed in blocks, which are larger; test_transformer_cost.py counts what a window sees.")
     if name.startswith("bytenet/"):  # one layer shows all that there is, in half the time
         model = build("bytenet", config.replace(VARIANTS[name], num_layers=1))
     assert_cost_is_counted(model)

@@ -61,15 +61,10 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     assert not alone[4].numpy().any()
 
 
-def test_vectors_of_outputs() -> None:
-    matrix = _matrix(np.random.default_rng(3), 9)
-    ids = np.array([[0, 8], [3, 3]])
-    reference.assert_close(matrix.take(ids).numpy(), _dense(matrix).T[ids], 1e-6)
-
-
 @pytest.mark.parametrize("steps", [False, True])
-def test_what_gives_vectors_of_outputs_other_lengths(steps: bool) -> None:
-    matrix = _matrix(np.random.default_rng(3), 9)
+def test_vectors_of_outputs_and_what_gives_them_other_lengths(steps: bool) -> None:
+    matrix, ids = _matrix(np.random.default_rng(3), 9), np.array([[0, 8], [3, 3]])
+    reference.assert_close(matrix.take(ids).numpy(), _dense(matrix).T[ids], 1e-6)
     gains = np.float32(np.random.default_rng(4).standard_normal(9))
 
     @tf.function(autograph=False)
