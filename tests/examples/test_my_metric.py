@@ -40,7 +40,7 @@ def test_what_the_metric_needs_is_asked_for(files: list[str], tmp_path: Path) ->
             "KeptNumbers is a metric of your own: it takes one --references=FILE and --sources",
         ),
         (["--metric=kept_number", sources], "There is no metric called 'kept_number'. Did you mean 'kept_numbers'?"),
-        (["--metric=chrf", sources], "--sources goes with --score, or with files and a metric of your own"),
+        (["--metric=chrf", sources], "--sources does not go with scores of files"),
         (["--metric=kept_numbers", sources, "--lowercase"], "--lowercase is not for --metric=kept_numbers"),
     ):
         done = commands.run("t2t_lite.cli.eval", USR_DIR, *files, *flags, light=True)
