@@ -30,6 +30,8 @@ from t2t_lite.training.estimates import hours_text, memory_there
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, largest_part
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
+_MANY_EPOCHS = 200  # parsing_small, which is made for few trees, has about 140
+_USUAL_EPOCHS = 50  # multi30k on its data has up to 130, small on 100,000 pairs some 65, base on WMT 2014 about 20
 
 
 def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: Devices, *, again: bool = False) -> str:
@@ -144,25 +146,14 @@ def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan 
         f"(twice where they accumulate), activations {_size(activations)}: batches are computed in "
         f"{accumulate} x {number} parts (--accumulate, --devices)\n"
         f"  there: {_size(there)}, {whose}{advice}\n\n"
-        f"{_disk(hparams.run.num_kept, state, moments)}"
-    )
-
-
-def _disk(number: int, weights: int, moments: int) -> str:
-    one = weights + moments
-    return (
-        f"Disk: {_size((number + 1) * one + 2 * weights)}\n"
-        f"  {number} checkpoints of {_size(one)} and one that is being written, "
-        f"best and averaged weights {_size(weights)} each"
+        f"Disk: {_size((hparams.run.num_kept + 1) * (state + moments) + 2 * state)}\n"
+        f"  {hparams.run.num_kept} checkpoints of {_size(state + moments)} and one that is being written, best and "
+        f"averaged weights {_size(state)} each"
     )
 
 
 def _size(number: float) -> str:
     return f"{number / 2**20:,.0f} MiB" if number < 2**30 else f"{number / 2**30:,.1f} GiB"
-
-
-_MANY_EPOCHS = 200  # parsing_small, which is made for few trees, has about 140
-_USUAL_EPOCHS = 50  # multi30k on its data has up to 130, small on 100,000 pairs some 65, base on WMT 2014 about 20
 
 
 def start_lines(
@@ -191,38 +182,23 @@ def start_lines(
 
 def start_warnings(spec: RunSpec, store: Store, plan: Plan, schedule: Schedule, steps: int) -> list[str]:
     """Returns what is unusual about a training of `steps` updates in all."""
-    found = (
-        _length_warning(store, plan),
-        *spec.make_problem().metric_warnings(store.text("dev")[1]),
-        _epochs_warning(spec, store, plan, steps),
-        schedule_warning(schedule, steps),
-    )
-    return [warning for warning in found if warning]
-
-
-def _length_warning(store: Store, plan: Plan) -> str | None:
-    """Returns a warning if the plan leaves pairs out as too long, else None."""
-    if not plan.left_out:
-        return None
-    pairs = store.manifest["splits"]["train"]["pairs"]
-    return (
-        f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer than "
-        f"max_length={plan.max_length} pieces, and are left out. If they matter, raise max_length."
-    )
-
-
-def _epochs_warning(spec: RunSpec, store: Store, plan: Plan, steps: int) -> str | None:
-    """Returns a warning if the recipe goes through the data hundreds of times, else None."""
-    epochs = steps / plan.steps_per_epoch
-    if epochs <= _MANY_EPOCHS:
-        return None
-    pairs = store.manifest["splits"]["train"]["pairs"]
-    return (
-        f"warning: {steps:,} steps of hparams set {spec.hparams_set} are {epochs:,.0f} epochs of {pairs:,} pairs; most "
-        "models learn such data by heart long before. --hparams_set=tiny is for toys, multi30k for some 30,000 pairs, "
-        "small for some 100,000, base for millions, parsing_small for a few thousand trees; or --train_steps="
-        f"{_USUAL_EPOCHS * plan.steps_per_epoch} makes it {_USUAL_EPOCHS} epochs."
-    )
+    pairs, epochs = store.manifest["splits"]["train"]["pairs"], steps / plan.steps_per_epoch
+    found = [*spec.make_problem().metric_warnings(store.text("dev")[1])]
+    if plan.left_out:
+        found.append(
+            f"warning: {plan.left_out:,} of {pairs:,} training pairs ({plan.left_out / pairs:.2%}) have a side longer "
+            f"than max_length={plan.max_length} pieces, and are left out. If they matter, raise max_length."
+        )
+    if epochs > _MANY_EPOCHS:
+        found.append(
+            f"warning: {steps:,} steps of hparams set {spec.hparams_set} are {epochs:,.0f} epochs of {pairs:,} pairs; "
+            "most models learn such data by heart long before. Sets: tiny for toys, multi30k for some 30,000 pairs, "
+            "small for some 100,000, base for millions, parsing_small for a few thousand trees; or "
+            f"--train_steps={_USUAL_EPOCHS * plan.steps_per_epoch} makes it {_USUAL_EPOCHS} epochs."
+        )
+    if warning := schedule_warning(schedule, steps):
+        found.append(warning)
+    return found
 
 
 def schedule_warning(schedule: Schedule, steps: int) -> str | None:
