@@ -20,6 +20,7 @@ from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.fields import Field, fields_of
 from t2t_lite.fields import field as field
 from t2t_lite.groups import GROUPS, BatchGroup, DecodeGroup, OptimizerGroup, RunGroup
+from t2t_lite.name_table import full_name
 
 G = TypeVar("G")
 H = TypeVar("H", bound="HParams")
@@ -63,11 +64,11 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
         if "model" not in vars(cls):
             return
         taken = _FAMILIES.get(cls.model, cls)
-        if _full_name(taken) == _full_name(cls):  # new, or a module that is loaded again
+        if full_name(taken) == full_name(cls):  # new, or a module that is loaded again
             _FAMILIES[cls.model] = cls
         elif not issubclass(cls, taken):
             raise UsageError(
-                f"Two classes of recipes have model = {cls.model!r}: {_full_name(taken)} and {_full_name(cls)}. Give "
+                f"Two classes of recipes have model = {cls.model!r}: {full_name(taken)} and {full_name(cls)}. Give "
                 "your own the name of another model; or derive it from the other one, for more settings of that model."
             )
 
@@ -91,10 +92,6 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
 
 _FAMILIES: dict[str, type[HParams]] = {}  # by the name of the model
 _FIELDS: dict[type[HParams], dict[str, Field]] = {}
-
-
-def _full_name(cls: type[HParams]) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def fields(cls: type[HParams]) -> dict[str, Field]:

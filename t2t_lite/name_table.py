@@ -97,14 +97,14 @@ class Registry(Generic[T]):
     def _add(self, name: str, thing: Any) -> Any:
         there: Any = self._things.get(name)
         # The same thing again is a module imported twice (a reload), not a clash.
-        if there is not None and _full_name(there) != _full_name(thing):
-            raise self._clash(name, _full_name(there), _full_name(thing))
+        if there is not None and full_name(there) != full_name(thing):
+            raise self._clash(name, full_name(there), full_name(thing))
         if self._lazy.get(name, thing.__module__) != thing.__module__:
-            raise self._clash(name, self._lazy[name], _full_name(thing))
+            raise self._clash(name, self._lazy[name], full_name(thing))
         if suffix := self._split(name)[1]:
             raise UsageError(
                 f"The {self._kind} name {name!r} ends in {suffix!r}, which every {self._kind} can be given anyway; "
-                f"give {_full_name(thing)} another name."
+                f"give {full_name(thing)} another name."
             )
         self._things[name] = thing
         if self._names_things:
@@ -182,5 +182,6 @@ class Registry(Generic[T]):
             return None
 
 
-def _full_name(thing: Any) -> str:
+def full_name(thing: Any) -> str:
+    """Returns the module and the name of a class or a function."""
     return f"{thing.__module__}.{thing.__qualname__}"

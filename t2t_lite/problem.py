@@ -25,6 +25,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.name_table import full_name
 from t2t_lite.text.codec import Codec
 from t2t_lite.text.codecs import codec_of
 
@@ -200,8 +201,7 @@ class Problem:
 def check_names(problem: Any) -> None:
     """Raises UsageError for what is no class of problems, or has no codec."""
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
-        name = f"{problem.__module__}.{problem.__qualname__}"
-        raise UsageError(f"The problem {name} does not derive from t2t_lite.problem.Problem.")
+        raise UsageError(f"The problem {full_name(problem)} does not derive from t2t_lite.problem.Problem.")
     check_codec(problem)
 
 
