@@ -1,11 +1,13 @@
-"""Contents of checkpoints, for tests that compare two runs bit for bit, and the weights that a run chose."""
+"""A model that is saved, the contents of checkpoints, for tests that compare two runs, and the weights of a run."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.runs.checkpoint import find
+from t2t_lite.optimizers.adam import Adam
+from t2t_lite.runs.checkpoint import Checkpoints, find
 
 Tensors = dict[str, np.ndarray]
 
@@ -31,3 +33,28 @@ def default_weights(run: Path) -> str:
     On another processor it may choose the best ones.
     """
     return str(Path(find(run)).relative_to(run))
+
+
+class SavedModel:
+    """A model, its optimizer and their checkpoints."""
+
+    def __init__(self, model: Any, folder: Path, keep: int = 3) -> None:
+        self.model = model
+        self.adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
+        self.checkpoints = Checkpoints(folder, model, self.adam, keep=keep)
+        self._variables = [*self.adam.variables, *self.adam.m, *self.adam.v]
+
+    def randomize(self, seed: int) -> None:
+        random = np.random.default_rng(seed)
+        for variable in self._variables:
+            variable.assign(random.normal(size=variable.shape).astype(np.float32))
+
+    def fill(self, value: float) -> None:
+        for variable in self._variables:
+            variable.assign(np.full(variable.shape, value, np.float32))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {w.path: w.value.numpy() for w in self.model.weights}
+
+    def state(self) -> list[np.ndarray]:
+        return [variable.numpy() for variable in self._variables]

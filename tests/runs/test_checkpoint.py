@@ -12,35 +12,15 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import FORMAT, Checkpoints, find, list_checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
 from t2t_lite.runs.run_dir import HPARAMS_FILE
+from tests.checkpoints import SavedModel
 
 pytestmark = pytest.mark.commit
 
 # Every kind of weight: three embeddings, learned positions, layer norms, attention, feed-forward.
 OPTIONS = {"shared": False, "share_embeddings": False, "positions": "learned", "max_positions": 8}
-
-
-class Setup:
-    """A model and its optimizer, with other values at each step."""
-
-    def __init__(self, model: Any, folder: Path, keep: int = 3) -> None:
-        self.model = model
-        self.adam = Adam([w.value for w in self.model.trainable_weights], 0.9, 0.98, 1e-9)
-        self.checkpoints = Checkpoints(folder, self.model, self.adam, keep=keep)
-
-    def randomize(self, seed: int) -> None:
-        random = np.random.default_rng(seed)
-        for variable in (*self.adam.variables, *self.adam.m, *self.adam.v):
-            variable.assign(random.normal(size=variable.shape).astype(np.float32))
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return {w.path: w.value.numpy() for w in self.model.weights}
-
-    def state(self) -> list[np.ndarray]:
-        return [v.numpy() for v in (*self.adam.variables, *self.adam.m, *self.adam.v)]
 
 
 @pytest.fixture(scope="module")
@@ -55,25 +35,25 @@ def other_model(make_model: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture
-def setup(model: Any, tmp_path: Path) -> Setup:
-    return Setup(model, tmp_path)
+def setup(model: Any, tmp_path: Path) -> SavedModel:
+    return SavedModel(model, tmp_path)
 
 
 def _steps(folder: Path, kind: str = NEWEST) -> list[int]:
     return [step_of(path) for path in list_checkpoints(folder, kind)]
 
 
-def test_weights_moments_and_step_come_back_bit_for_bit(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+def test_weights_moments_and_step_come_back_bit_for_bit(setup: SavedModel, other_model: Any, tmp_path: Path) -> None:
     setup.randomize(5)
     path = setup.checkpoints.save(123)
     assert path == str(tmp_path / NEWEST / "model-123")
-    other = Setup(other_model, tmp_path)
+    other = SavedModel(other_model, tmp_path)
     assert other.checkpoints.resume() == 123
     for saved, restored in zip(setup.state(), other.state(), strict=True):
         np.testing.assert_array_equal(restored, saved)
 
 
-def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: SavedModel, other_model: Any, tmp_path: Path) -> None:
     """TensorFlow alone writes one here, as before optimizers had names; our checkpoint has the same keys."""
     setup.randomize(5)
     names = [w.path for w in setup.model.trainable_weights]
@@ -87,7 +67,7 @@ def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_m
     )
     (tmp_path / NEWEST).mkdir()
     path = old.write(str(tmp_path / NEWEST / "model-77"))
-    other = Setup(other_model, tmp_path)
+    other = SavedModel(other_model, tmp_path)
     assert other.checkpoints.resume() == 77
     assert other.adam.start == 40
     for saved, restored in zip(setup.state(), other.state(), strict=True):
@@ -96,7 +76,7 @@ def test_a_checkpoint_of_adam_has_the_layout_it_always_had(setup: Setup, other_m
     assert shapes[0] == shapes[1]
 
 
-def test_loading_weights_leaves_the_moments_alone_and_takes_any_kind_of_checkpoint(setup: Setup) -> None:
+def test_loading_weights_leaves_the_moments_alone_and_takes_any_kind_of_checkpoint(setup: SavedModel) -> None:
     setup.randomize(1)
     weights = setup.weights()
     paths = [setup.checkpoints.save(4), setup.checkpoints.save_weights(BEST, 4)]
@@ -110,11 +90,13 @@ def test_loading_weights_leaves_the_moments_alone_and_takes_any_kind_of_checkpoi
             np.testing.assert_array_equal(m.numpy(), before)
 
 
-def test_the_newest_n_are_kept_also_by_a_process_that_goes_on(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+def test_the_newest_n_are_kept_also_by_a_process_that_goes_on(
+    setup: SavedModel, other_model: Any, tmp_path: Path
+) -> None:
     for step in (1, 2, 3, 4):
         setup.checkpoints.save(step)
     assert _steps(tmp_path) == [2, 3, 4]
-    later = Setup(other_model, tmp_path)
+    later = SavedModel(other_model, tmp_path)
     assert later.checkpoints.resume() == 4
     later.checkpoints.save(5)
     later.checkpoints.save(5)  # the same step again, as after a run that was killed
@@ -123,7 +105,7 @@ def test_the_newest_n_are_kept_also_by_a_process_that_goes_on(setup: Setup, othe
     assert names == {"checkpoint"} | {f"model-{n}.{e}" for n in (3, 4, 5) for e in ("index", "data-00000-of-00001")}
 
 
-def test_of_best_and_averaged_there_is_one_each_without_moments(setup: Setup, tmp_path: Path) -> None:
+def test_of_best_and_averaged_there_is_one_each_without_moments(setup: SavedModel, tmp_path: Path) -> None:
     for kind in (BEST, AVERAGED):
         for step in (1, 2):
             setup.checkpoints.save_weights(kind, step)
@@ -134,13 +116,13 @@ def test_of_best_and_averaged_there_is_one_each_without_moments(setup: Setup, tm
         assert stored == sum(value.size for value in setup.weights().values())  # every weight, and each once
 
 
-def test_the_average_is_the_mean_of_every_weight(setup: Setup, other_model: Any, tmp_path: Path) -> None:
+def test_the_average_is_the_mean_of_every_weight(setup: SavedModel, other_model: Any, tmp_path: Path) -> None:
     paths, saved = [], []
     for step in (1, 2, 3):
         setup.randomize(step)
         paths.append(setup.checkpoints.save(step))
         saved.append(setup.weights())
-    other = Setup(other_model, tmp_path)
+    other = SavedModel(other_model, tmp_path)
     other.checkpoints.average(paths)
     means = {name: np.mean([weights[name] for weights in saved], axis=0, dtype=np.float64) for name in saved[0]}
     assert len(means) == len(setup.model.weights)
@@ -171,12 +153,12 @@ def test_weights_that_are_no_floats_are_saved_and_not_averaged(tmp_path: Path) -
 
 def test_a_moved_folder_still_opens(model: Any, other_model: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    there = Setup(model, run)
+    there = SavedModel(model, run)
     there.checkpoints.save(1)
     there.checkpoints.save(2)
     os.rename(run, tmp_path / "moved")
     assert _steps(tmp_path / "moved") == [1, 2]
-    moved = Setup(other_model, tmp_path / "moved", keep=2)
+    moved = SavedModel(other_model, tmp_path / "moved", keep=2)
     assert moved.checkpoints.resume() == 2
     moved.checkpoints.save(3)
     assert _steps(tmp_path / "moved") == [2, 3]
@@ -185,7 +167,7 @@ def test_a_moved_folder_still_opens(model: Any, other_model: Any, tmp_path: Path
 
 @pytest.mark.commit
 def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
-    setup: Setup, make_model: Callable[..., Any], tmp_path: Path
+    setup: SavedModel, make_model: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = setup.checkpoints.save(1)
     narrow = Checkpoints(tmp_path, make_model(d_model=8, **OPTIONS))
@@ -201,7 +183,7 @@ def test_a_checkpoint_of_another_model_names_the_weight_and_both_shapes(
         setup.checkpoints.load_weights(str(tmp_path / NEWEST / "model-2"))
 
 
-def test_find_takes_averaged_then_best_then_newest_or_what_is_asked_for(setup: Setup, tmp_path: Path) -> None:
+def test_find_takes_averaged_then_best_then_newest_or_what_is_asked_for(setup: SavedModel, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=rf"^There is no run or checkpoint at {tmp_path}\.$"):
         find(tmp_path)
     (tmp_path / HPARAMS_FILE).touch()

@@ -10,35 +10,24 @@ import numpy as np
 import pytest
 
 from t2t_lite.errors import DataError, TrainingError
-from t2t_lite.optimizers.adam import Adam
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST
+from tests.checkpoints import SavedModel
 
 pytestmark = pytest.mark.commit
 
 DATA = "data-00000-of-00001"
 
 
-class Setup:
-    """A model and its optimizer, which take the values of a step and are saved with them."""
-
-    def __init__(self, model: Any, folder: Path) -> None:
-        self.adam = Adam([w.value for w in model.trainable_weights], 0.9, 0.98, 1e-9)
-        self.checkpoints = Checkpoints(folder, model, self.adam, keep=5)
+class Setup(SavedModel):
+    """A model that takes the value of a step and is saved with it."""
 
     def save(self, step: int) -> None:
-        self.set(step)
+        self.fill(step)
         self.checkpoints.save(step)
 
-    def set(self, value: float) -> None:
-        for variable in self._all():
-            variable.assign(np.full(variable.shape, value, np.float32))
-
     def holds(self, value: int) -> bool:
-        return all((variable.numpy() == value).all() for variable in self._all())
-
-    def _all(self) -> list[Any]:
-        return [*self.adam.variables, *self.adam.m, *self.adam.v]
+        return all((array == value).all() for array in self.state())
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +80,7 @@ def test_it_is_reported_and_the_one_before_is_used(
         setup.save(step)
     damage(tmp_path / NEWEST / f"model-3.{ending}")
     files = {path.name for path in (tmp_path / NEWEST).glob("model-3.*")}
-    setup.set(9)
+    setup.fill(9)
     with caplog.at_level(logging.WARNING, "t2t_lite"):
         assert setup.checkpoints.resume() == 2
     assert setup.holds(2)
@@ -104,7 +93,7 @@ def test_it_is_reported_and_the_one_before_is_used(
     # The run reaches step 3 again, and a new start uses that checkpoint without a message.
     caplog.clear()
     setup.save(3)
-    setup.set(9)
+    setup.fill(9)
     assert setup.checkpoints.resume() == 3
     assert setup.holds(3)
     assert caplog.messages == []
@@ -182,7 +171,7 @@ def test_numbers_that_are_not_finite_are_neither_saved_nor_loaded(
     setup: Setup, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setup.save(1)
-    setup.set(np.nan)
+    setup.fill(np.nan)
     for save in (setup.checkpoints.save, lambda step: setup.checkpoints.save_weights(BEST, step)):
         with pytest.raises(
             TrainingError, match=r"Step 2: \d+ weights, such as .*, hold numbers that are not finite: the"
