@@ -59,7 +59,7 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
         super().__init_subclass__(**kwargs)
         if clash := vars(cls).get("__annotations__", {}).keys() & set(GROUPS.values()):
             raise UsageError(
-                f"{_full_name(cls)}: {', '.join(clash)} is the name of a group of settings. Give the field another one."
+                f"{full_name(cls)}: {', '.join(clash)} is the name of a group of settings. Give the field another one."
             )
         if "model" not in vars(cls):
             return
