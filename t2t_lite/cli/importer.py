@@ -32,7 +32,7 @@ _DEFAULTS = {
 }
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
-_NOT_OF_MARIAN = ("average", "hparams_set", "target_space_id", "with_optimizer")
+_NOT_OF_MARIAN = {"average": 1, "hparams_set": None, "target_space_id": None, "with_optimizer": None}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -127,7 +127,7 @@ def _run(args: argparse.Namespace) -> int:
     sentencepiece = args.sentencepiece.split(",") if args.sentencepiece else []
     of_marian = marian_folder.is_marian(args.checkpoint)
     if of_marian:
-        if given := [name for name in _NOT_OF_MARIAN if getattr(args, name) not in (None, 1)]:
+        if given := [name for name, usual in _NOT_OF_MARIAN.items() if getattr(args, name) != usual]:
             raise UsageError(f"--{given[0]} is not for a model of Marian, such as {args.checkpoint}. Leave it out.")
         of_model = marian_folder.find(args.checkpoint, files, sentencepiece)
     elif not files:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,8 @@ from t2t_lite.errors import DataError
 _LONGEST_YAML = 1 << 16  # bytes; a settings file of Marian has 5,000
 _PACKED = 16  # numpy.savez_compressed shrinks weights by a tenth; a file that unpacks to this many times itself is none
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_DAMAGED = (OSError, ValueError, EOFError, NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile)
+_DAMAGED = (OSError, ValueError, TypeError, KeyError, EOFError, RuntimeError, MemoryError, SyntaxError)
+_DAMAGED_ZIP = (*_DAMAGED, zipfile.BadZipFile, zlib.error, tokenize.TokenError)  # the last is of an array's header
 
 
 class Arrays:
@@ -35,12 +38,14 @@ class Arrays:
             self._zip = zipfile.ZipFile(path)
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such file.") from None
-        except _DAMAGED as error:
+        except _DAMAGED_ZIP as error:
             raise DataError(f"{path} is no .npz file, or it is damaged ({error}).") from error
         members = self._zip.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         if len(self._members) < len(members):
             raise DataError(f"{path} is damaged: it holds two arrays of one name.")
+        if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in members):
+            raise DataError(f"{path} is no .npz file: it is compressed in another way than NumPy does.")
         size = os.path.getsize(path)
         if (unpacked := sum(member.file_size for member in members)) > _PACKED * size:
             raise DataError(f"{path} is no file of weights: its {size:,} bytes unpack to {unpacked:,}.")
@@ -59,7 +64,9 @@ class Arrays:
                 if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
                     raise DataError(f"{self.path} is damaged: {name} does not hold the shape {shape} that it names.")
                 data = file.read()
-        except (*_DAMAGED, KeyError, zipfile.zlib.error) as error:
+        except DataError:
+            raise
+        except _DAMAGED_ZIP as error:
             raise DataError(f"{self.path} is damaged: {name} cannot be read ({error}).") from error
         return np.frombuffer(data, dtype).reshape(shape, order="F" if by_columns else "C")
 

@@ -81,10 +81,10 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
             "and no decoder.yml says which the model has. Give --vocabulary=FILE, and --target_vocabulary=FILE if each "
             "side has its own."
         )
-    models = [Path(name) for name in sentencepiece] or [folder / name for name in _SPM if (folder / name).is_file()]
-    if not models and all(path.suffix == ".spm" for path in given):
+    models = [Path(name) for name in sentencepiece] or [folder / name for name in _SPM]
+    if not sentencepiece and all(path.suffix == ".spm" for path in given):
         models = given
-    if not models:
+    if not all(path.is_file() for path in models) and not sentencepiece:
         bpe = f" {', '.join(_BPE)} show that its text was cut by subword-nmt:" if (folder / _BPE[0]).is_file() else ""
         raise UsageError(
             f"{folder} has no source.spm and target.spm.{bpe} only models of text that SentencePiece cuts can be "

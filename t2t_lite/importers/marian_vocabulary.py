@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ PADDING = "<pad>"  # has no id in Marian
 LABEL = r">>[^<>\s]+<<"  # the target language, before the text; also for RE2
 _LINE = re.compile(rf"(?s)({LABEL})[\t-\r ]?(.*)")
 _PIECE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^"'].*?):\s+(\d{1,9})""")
+_LONGEST = 4096  # characters of a line
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _ESCAPES = dict(zip("0abtnvfre", "\0\a\b\t\n\v\f\r\x1b", strict=True)) | dict(
     zip("N_LP", "\x85\xa0\u2028\u2029", strict=True)
@@ -137,8 +139,10 @@ def load_sentencepiece(data: bytes) -> Any:
     """Returns the processor of a SentencePiece model; DataError if it is damaged."""
     try:
         if not data:
-            raise ValueError("no bytes")
-        return sentencepiece.SentencePieceProcessor(model_proto=data)
+            raise ValueError("no bytes")  # SentencePiece would wait for a later load
+        model = sentencepiece.SentencePieceProcessor(model_proto=data)
+        model.id_to_piece(list(range(len(model))))  # fails if the text of a piece cannot be decoded
+        return model
     except (RuntimeError, OSError, ValueError) as error:
         raise DataError("This is not a SentencePiece model, or it is damaged.") from error
 
@@ -161,7 +165,7 @@ def read_pieces(data: bytes, name: str, size: int) -> list[str]:
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is no UTF-8 text.") from error
     for number, line in enumerate(lines, 1):
-        match = _PIECE.fullmatch(line.removesuffix("\r"))
+        match = _PIECE.fullmatch(line[:_LONGEST].removesuffix("\r"))
         if not match or int(match[2]) in pieces:
             raise DataError(
                 f"{name}: line {number} is no line '\"piece\": id' of a vocabulary, or has the id of another."
@@ -179,7 +183,7 @@ def check_pieces(pieces: Sequence[str], name: str) -> None:
     if tuple(pieces[: len(SPECIAL)]) != SPECIAL:
         raise DataError(f"{name} begins with {pieces[:2]}; a vocabulary of Marian begins with {list(SPECIAL)}.")
     if len(set(pieces)) < len(pieces):
-        twice = next(piece for i, piece in enumerate(pieces) if piece in pieces[:i])
+        twice = Counter(pieces).most_common(1)[0][0]
         raise DataError(f"{name} has the piece {twice!r} twice; each has one id.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -83,8 +84,8 @@ def set_setting(name: str, value: str) -> Callable[[dict[str, Any]], None]:
     """A change of a setting in the model's file; one that is not there is added."""
 
     def change(arrays: dict[str, Any]) -> None:
-        rows = arrays[KEY].tobytes().rstrip(b"\0").decode().split("\n")
-        kept = [row for row in rows if not row.startswith(f"{name}:")]
-        arrays[KEY] = np.frombuffer("\n".join([*kept, f"{name}: {value}"]).encode() + b"\0", np.int8)
+        text = arrays[KEY].tobytes().rstrip(b"\0").decode()
+        text = re.sub(rf"(?m)^{name}:.*\n( .*\n)*", "", f"{text}\n")
+        arrays[KEY] = np.frombuffer(f"{text}{name}: {value}\0".encode(), np.int8)
 
     return change

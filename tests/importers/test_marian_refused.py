@@ -1,0 +1,197 @@
+"""Marian models that cannot be imported, and damaged and hostile files: a sentence each, and nothing is written."""
+
+import io
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite.cli import importer
+from tests.importers.marian_golden import GOLDEN, changed, set_setting
+
+_BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
+
+
+def _refused(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """Returns the message with which an import ends."""
+    run = folder.parent / "run"
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}", *flags]) in (1, 2)
+    assert not run.exists()
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "Traceback" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("type", "s2s"),
+        ("type", "multi-transformer"),
+        ("transformer-decoder-autoreg", "rnn"),
+        ("transformer-decoder-autoreg", "average-attention"),
+        ("transformer-ffn-activation", "tanh"),
+        ("transformer-ffn-depth", "3"),
+        ("transformer-decoder-dim-ffn", "32"),
+        ("transformer-postprocess-emb", "nd"),
+        ("transformer-postprocess", "dar"),
+        ("transformer-preprocess", "n"),
+        ("transformer-postprocess-top", "n"),
+        ("transformer-tied-layers", "[1, 1]"),
+        ("transformer-train-position-embeddings", "true"),
+        ("transformer-no-projection", "true"),
+        ("right-left", "true"),
+        ("lemma-dim-emb", "8"),
+        ("input-types", "[sequence, class]"),
+        ("a-new-setting", "1"),
+        ("enc-depth", "1000"),
+        ("dim-emb", "sixteen"),
+        ("dim-vocabs", "[75]"),
+        ("transformer-heads", "3"),
+    ],
+)
+def test_what_cannot_be_expressed_is_named(
+    tmp_path: Path, name: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = _refused(changed(tmp_path / "model", "labels", set_setting(name, value)), capsys)
+    assert {"transformer-heads": "heads"}.get(name, name.removeprefix("transformer")) in message
+
+
+def test_pre_norm_models_of_old_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = changed(tmp_path / "model", "prenorm", set_setting("version", "v1.10.24 4dd30b5"))
+    assert "before 1.11" in _refused(folder, capsys)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda arrays: arrays.pop("encoder_l1_self_bq"), "needs? encoder_l1_self_bq"),
+        (lambda arrays: arrays.update(Wpos=np.zeros((9, 16), np.float32)), "holds Wpos"),
+        (lambda arrays: arrays.update(Wemb=arrays["Wemb"][1:]), "Wemb has"),
+        (lambda arrays: arrays.update(Wemb=arrays["Wemb"].astype(np.float16)), "float16"),
+        (lambda arrays: arrays.update(Wemb=arrays["Wemb"] * np.inf), "not finite"),
+        (lambda arrays: arrays.update(Wemb=np.array([{}])), "type object"),
+        (lambda arrays: arrays.pop("special:model.yml"), "Give --hparams"),
+        (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(_BOMB.encode(), np.int8)}), "aliases"),
+        (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"[" * 9999, np.int8)}), "YAML"),
+        (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"a: " + b"x" * 99999, np.int8)}), "longer"),
+        (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"x", np.int8)}), "no settings"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_arrays_that_do_not_fit(
+    tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = _refused(changed(tmp_path / "model", "labels", change), capsys)
+    assert message.split()[-1] in found
+
+
+def _npy(header: str, data: bytes = b"") -> bytes:
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 16)}", bytes(64)),
+        _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 16)}", bytes(64)),
+        _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (0, 16)}"),
+        _npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", b"cos\nsystem\n(S'false'\ntR."),
+        _npy("{'descr': '<f4'"),
+        _npy("(" * 5000),
+        b"\x93NUMPY\x09\x00",
+        b"",
+    ],
+)
+def test_damaged_arrays(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    with (
+        zipfile.ZipFile(GOLDEN / "labels" / "opus.npz") as old,
+        zipfile.ZipFile(tmp_path / "model" / "opus.npz", "w") as new,
+    ):
+        for member in old.namelist():
+            new.writestr(member, data if member == "Wemb.npy" else old.read(member))
+    assert "Wemb" in _refused(tmp_path / "model", capsys)
+
+
+def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    model = tmp_path / "model" / "opus.npz"
+    whole = model.read_bytes()
+    model.write_bytes(whole[: len(whole) // 2])
+    assert "damaged" in _refused(model.parent, capsys)
+    bomb = io.BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("Wemb.npy", bytes(1 << 24))
+    model.write_bytes(bomb.getvalue())
+    assert "unpack to" in _refused(model.parent, capsys)
+    model.rename(model.with_suffix(".bin"))
+    (model.parent / "decoder.yml").unlink()
+    assert "Bergamot" in _refused(model.parent, capsys)
+
+
+def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / name
+        if text is None:
+            path.unlink()
+        else:
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "flags", "message"),
+    [
+        (_write("decoder.yml", "models: [../../../etc/passwd]"), [], "no 'passwd'"),
+        (_write("decoder.yml", "models: [opus.npz]\nvocabs: [/etc/hostname]"), [], "no 'hostname'"),
+        (_write("decoder.yml", "models: [opus.npz, opus.npz]"), [], "has 2 models"),
+        (_write("decoder.yml", _BOMB), [], "aliases"),
+        (_write("decoder.yml", "!!python/object/apply:os.system [false]"), [], "no settings"),
+        (_write("decoder.yml", "normalize: x"), [], "normalize: x"),
+        (_write("decoder.yml", "beam-size: 1000000"), [], "beam_size"),
+        (_write("decoder.yml", "word-penalty: 0.5"), [], "word-penalty"),
+        (_write("source.spm", None), [], "has no source.spm"),
+        (_write("source.bpe", b""), [], "source.spm"),
+        (_write("source.spm", b"x"), [], "SentencePiece"),
+        (_write("opus.spm.vocab.yml", "a: 0"), [], "75"),
+        (_write("opus.spm.vocab.yml", b"\xff"), [], "UTF-8"),
+        (_write("x.optimizer.npz", b""), ["--with_optimizer"], "--with_optimizer"),
+        (_write("x.optimizer.npz", b""), ["--target_space_id=1"], "--target_space_id"),
+        (_write("x.optimizer.npz", b""), ["--vocabulary=nowhere.yml"], "nowhere.yml"),
+    ],
+)
+def test_folders_with_wrong_files(
+    tmp_path: Path, change: Callable[[Path], None], flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    change(tmp_path / "model")
+    if message == "source.spm":
+        (tmp_path / "model" / "source.spm").unlink()
+    found = _refused(tmp_path / "model", capsys, *flags)
+    assert message in found
+    assert message != "source.spm" or "subword-nmt" in found
+
+
+def test_settings_beside_an_old_file_and_those_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept: dict[str, bytes] = {}
+
+    def old(arrays: dict[str, Any]) -> None:
+        kept["yml"] = arrays.pop("special:model.yml").tobytes().rstrip(b"\0")
+
+    folder = changed(tmp_path / "model", "labels", old)
+    (folder / "opus.npz.yml").write_bytes(kept["yml"] + b"\nmini-batch: 32\noptimizer: adam\n")
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={tmp_path / 'one'}"]) == 0
+    flags = ["--hparams=transformer-ffn-activation=relu,transformer-heads=4"]
+    assert importer.main([f"--checkpoint={folder}/opus.npz", f"--output_dir={tmp_path / 'two'}", *flags]) == 0
+    assert "4 heads of 4" in capsys.readouterr().out
+
+
+def test_another_checkpoint_needs_a_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--vocabulary=FILE is missing" in _refused(tmp_path, capsys)
