@@ -20,9 +20,9 @@ from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.importers.marian_files import Arrays, parse_yaml, read_yaml
 from t2t_lite.importers.marian_folder import Files, load_vocabularies
 from t2t_lite.importers.marian_settings import KEY, Settings
-from t2t_lite.importers.marian_vocabulary import MarianVocabulary
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _NEVER = -1e9  # the bias of PAD: its probability is 0
 # (stack, sub-layer there) -> (the residual connection here, the layer in it).
@@ -46,7 +46,7 @@ _LOGITS, _LOGITS_OF_OLD = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
 _BIAS = "transformer/output_bias"
 
 
-def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[MarianVocabulary, MarianVocabulary]]:
+def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     """Reads a model that Marian trained, and the vocabularies of source and target.
 
     Args:
@@ -113,7 +113,7 @@ def _settings(arrays: Arrays, files: Files, hparams: str | None) -> Settings:
 def _places(settings: Settings, logits: str) -> dict[str, str]:
     """Name of each array that the file must hold -> the path here."""
     ending = "_pre" if settings.norm == "pre" else ""
-    found = {}
+    found: dict[str, str] = {}
     for (stack, part), (around, inside) in _SUBLAYERS.items():
         within, norm = (_IN_FEED_FORWARD, "ffn_ln") if part == "ffn" else (_IN_ATTENTION, "Wo_ln")
         for layer in range(settings.count(f"{stack[:3]}-depth")):
@@ -156,7 +156,7 @@ def _set_tables(weights: dict[str, Any], settings: Settings, transposed: bool) -
         weights[_SOURCE] = weights[_TARGET]
     rows = len(weights[_TARGET])
     weights.setdefault(_BIAS, np.zeros(rows, np.float32))
-    weights[_BIAS] = np.concatenate([np.float32([_NEVER]), weights[_BIAS]])
+    weights[_BIAS] = np.insert(weights[_BIAS], 0, _NEVER)
     for path in {_SOURCE, _TARGET, _SOFTMAX} & set(weights):
         weights[path] = np.concatenate([np.zeros_like(weights[path][:1]), weights[path]])
 

@@ -84,7 +84,7 @@ class MarianVocabulary(AnyVocabulary):
             "cleaning": list(map(list, cleaning)),
             "sentencepiece": base64.b64encode(model).decode(),
         }
-        return cls(json_text(found, indent=None).encode())
+        return cls(json_text(found, indent=2).encode())
 
     @property
     def size(self) -> int:
