@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.ops.prepared import prepare_weights, weights_read_once
+from t2t_lite.ops.prepared import prepare_weights, read_weights_once
 from t2t_lite.ops.top_k import top_k
 
 _NEVER = -float("inf")
@@ -63,7 +63,7 @@ def beam_search(
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
-    with weights_read_once(model):
+    with read_weights_once(model):
         search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit)
         search.form, search.never = form, tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):

@@ -18,7 +18,7 @@ from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
-from t2t_lite.ops.prepared import prepare_weights, weights_read_once
+from t2t_lite.ops.prepared import prepare_weights, read_weights_once
 from t2t_lite.samplers.base import Sampler
 
 # Samples that share a row of the search. In a row each sees the KV cache's slots of all, so that time would grow with
@@ -82,7 +82,7 @@ def sample(
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
-    with weights_read_once(model):
+    with read_weights_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit)
         search.never = tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):

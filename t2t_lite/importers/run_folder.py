@@ -19,6 +19,7 @@ from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
 from t2t_lite.importers import t2t_model, t2t_training
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
+from t2t_lite.importers.tf1_checkpoint import step_of
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import Checkpoints
@@ -55,9 +56,18 @@ class Import:
 
     @property
     def written(self) -> Imported:
-        """The model as it is written: two vocabularies have a table each."""
-        source, target = self.vocabularies
-        return self.imported if source is target else _with_a_table_each(self.imported)
+        """The model as it is written: two vocabularies have a table each.
+
+        tensor2tensor shares one if they have the same size; the two tables are then copies of it.
+        """
+        one, vocabularies = self.imported, self.vocabularies
+        if vocabularies[0] is vocabularies[1] or not one.description.shared:
+            return one
+        source, target = (f"transformer/{side}_embedding/table" for side in ("source", "target"))
+        readers = {path: functools.partial(one.weights.__getitem__, path) for path in one.weights}
+        description = dataclasses.replace(one.description, shared=False)
+        weights = Weights({**readers, source: readers[target]})
+        return dataclasses.replace(one, weights=weights, description=description)
 
 
 def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
@@ -107,12 +117,6 @@ def write(output_dir: str | os.PathLike[str], found: Import) -> int:
     return parameters
 
 
-def step_of(imported: Imported) -> int:
-    """The step that the newest checkpoint's name says, or 0."""
-    match = re.search(r"-(\d+)$", imported.checkpoints[-1])
-    return int(match[1]) if match else 0
-
-
 def _fill(folder: Path, found: Import) -> int:
     source, target = found.vocabularies
     files = by_file(source, target)
@@ -127,7 +131,8 @@ def _fill(folder: Path, found: Import) -> int:
         files={name: vocabulary.checksum for name, vocabulary in files.items()},
     )
     model = t2t_model.build(found.written, found.hparams)
-    Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step_of(found.imported))
+    step = max(step_of(found.imported.checkpoints[-1]), 0)
+    Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step)
     if found.slots is not None:
         _save_training(folder, model, found, spec)
     for name, vocabulary in files.items():
@@ -155,19 +160,6 @@ def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> No
         for name, variable in of_weight.items():
             variable.assign(slots.arrays[weight.path][name])
     Checkpoints(folder, model, optimizer, record=make_record(spec)).save(slots.step)
-
-
-def _with_a_table_each(imported: Imported) -> Imported:
-    """The same model with a table for each side; tensor2tensor shares one if two vocabularies have the same size."""
-    if not imported.description.shared:
-        return imported
-    source, target = (f"transformer/{side}_embedding/table" for side in ("source", "target"))
-    readers = {path: functools.partial(imported.weights.__getitem__, path) for path in imported.weights}
-    return dataclasses.replace(
-        imported,
-        weights=Weights({**readers, source: readers[target]}),
-        description=dataclasses.replace(imported.description, shared=False),
-    )
 
 
 def _record(found: Import) -> dict[str, Any]:

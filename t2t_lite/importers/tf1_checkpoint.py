@@ -81,26 +81,26 @@ def find(path: str | os.PathLike[str], number: int = 1) -> list[str]:
                 f"{path} is not a folder, of which --average={number} takes the newest {number} checkpoints. Give the "
                 "folder, or the checkpoints themselves as A,B,... without --average."
             )
-        return [_checked(re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path)))]
+        return [_check_step(re.sub(r"\.(index|meta|data-\d+-of-\d+)$", "", os.fspath(path)))]
     folder = Path(path)
-    prefixes = sorted((str(file.with_suffix("")) for file in folder.glob("*.index")), key=_step)
+    prefixes = sorted((str(file.with_suffix("")) for file in folder.glob("*.index")), key=step_of)
     state = folder / "checkpoint"
     named = _NEWEST.search(state.read_text("utf-8", "replace")) if state.is_file() else None
     newest = str(folder / os.path.basename(named[1])) if named else ""  # written in a folder that may have moved since
     if newest in prefixes:
         name = _name(newest)
-        prefixes = [prefix for prefix in prefixes if _name(prefix) == name and _step(prefix) <= _step(newest)]
+        prefixes = [prefix for prefix in prefixes if _name(prefix) == name and step_of(prefix) <= step_of(newest)]
     if not prefixes:
         raise UsageError(f"{path} holds no checkpoint: there is no file whose name ends in .index.")
     if len(prefixes) < number:
         raise UsageError(f"{path} holds {len(prefixes)} checkpoints, and {number} are to be averaged.")
-    return [_checked(prefix) for prefix in prefixes[-number:]]
+    return [_check_step(prefix) for prefix in prefixes[-number:]]
 
 
-def _checked(prefix: str) -> str:
+def _check_step(prefix: str) -> str:
     """Raises DataError if the name of a checkpoint says a step that none could have."""
-    if _step(prefix) > LAST_STEP:
-        raise DataError(f"{prefix}: no training makes {_step(prefix):,} steps. Give the checkpoint another name.")
+    if step_of(prefix) > LAST_STEP:
+        raise DataError(f"{prefix}: no training makes {step_of(prefix):,} steps. Give the checkpoint another name.")
     return prefix
 
 
@@ -114,6 +114,7 @@ def _name(prefix: str) -> str:
     return re.sub(r"-\d+$", "", prefix)
 
 
-def _step(prefix: str) -> int:
+def step_of(prefix: str) -> int:
+    """The step at the end of a checkpoint's name, or -1."""
     found = re.search(r"-(\d+)$", prefix)
     return int(found[1]) if found else -1

@@ -43,6 +43,6 @@ def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> 
     return use([*matrices, (expert_outputs, experts_of_search(outer, jit=jit))])
 
 
-def weights_read_once(model: Any) -> keras.StatelessScope:
+def read_weights_once(model: Any) -> keras.StatelessScope:
     """Returns a scope in which a model's variables are the values that they have when this function is called."""
     return keras.StatelessScope([(weight, tf.convert_to_tensor(weight.value)) for weight in model.weights])

@@ -22,7 +22,7 @@ from t2t_lite.ops import prepacked
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
-from t2t_lite.ops.prepared import prepare_weights, weights_read_once
+from t2t_lite.ops.prepared import prepare_weights, read_weights_once
 from tests import convs2s_reference, reference
 from tests.families import SOURCE, VARIANTS, V, build
 from tests.searches import search_graph
@@ -108,7 +108,7 @@ def test_experts_are_cast_and_taken_apart_outside_of_a_loop_and_once(precision: 
 
     @tf.function(autograph=False)
     def loop() -> Any:
-        with prepare_weights(model), weights_read_once(model):
+        with prepare_weights(model), read_weights_once(model):
             return tf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, model.mixture(2 * y)), (0, x))[1]
 
     wanted = model.mixture(2 * model.mixture(2 * model.mixture(2 * x)))
