@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from t2t_lite.models.base import Model, check_model
 from t2t_lite.runs.run_dir import RunSpec, make_model, write_run
 from tests import commands, reference
 from tests.checkpoints import assert_same_bits, tensors
+from tests.examples.plugins import load_plugin
 from tests.model_checks import assert_cost_is_counted, assert_steps_equal_columns
 from tests.searches import Searches, random_sources
 
@@ -36,17 +36,8 @@ HPARAMS = (
 
 @pytest.fixture(scope="module", autouse=True)
 def example() -> Iterator[None]:
-    """Loads the plug-in as --usr_dir does; only the tests of this module see its names."""
-    with pytest.MonkeyPatch.context() as patch:
-        for table in (registry.HPARAMS, registry.MODELS):
-            table.load()
-            for names in ("_things", "_lazy"):
-                patch.setattr(table, names, dict(getattr(table, names)))
-        patch.setattr(sys, "path", list(sys.path))
-        registry.load_plugins(str(USR_DIR))
+    with load_plugin(USR_DIR):
         yield
-    for name in [name for name in sys.modules if name.partition(".")[0] == "gru"]:
-        del sys.modules[name]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.run_dir import make_model
 from tests import reference
+from tests.examples.plugins import load_plugin
 from tests.plain_cache import PlainCache
 
 pytestmark = pytest.mark.nightly
@@ -35,17 +36,8 @@ TARGET = np.array([[4, 8, 1, 0, 0, 0], [6, 5, 4, 3, 12, 1]], "int32")
 
 @pytest.fixture(scope="module")
 def example() -> Iterator[Any]:
-    """Loads the plug-in as --usr_dir does; only the tests of this module see its names."""
-    with pytest.MonkeyPatch.context() as patch:
-        for table in (registry.PROBLEMS, registry.HPARAMS, registry.MODELS):
-            table.load()
-            for names in ("_things", "_lazy"):
-                patch.setattr(table, names, dict(getattr(table, names)))
-        patch.setattr(sys, "path", list(sys.path))
-        registry.load_plugins(str(EXAMPLE / "spoken_to_written"))
-        yield sys.modules["spoken_to_written"]
-    for name in [name for name in sys.modules if name.partition(".")[0] == "spoken_to_written"]:
-        del sys.modules[name]
+    with load_plugin(EXAMPLE / "spoken_to_written") as module:
+        yield module
 
 
 @pytest.mark.parametrize(
