@@ -64,11 +64,11 @@ class GraphAlignment:
             tf.fill(tf.shape(there_B), tf.constant(FAR, tf.int64)), tf.where(same_B), tf.reduce_sum(own, 1)
         )
 
-        def aligned() -> Any:
+        def align() -> Any:
             found_BM, least_B = self._align(ids_BM, written_B, rows, there_B)
             return tf.where((same_B & (own_B <= least_B + SKIP))[:, None], in_order, found_BM)
 
-        return tf.cond(tf.reduce_all(own_B <= 3 * SKIP), lambda: in_order, aligned)
+        return tf.cond(tf.reduce_all(own_B <= 3 * SKIP), lambda: in_order, align)
 
     def _columns_of(self, ids: Any, chosen_B: Any) -> Any:
         return tf.gather(self._columns, tf.ragged.boolean_mask(ids, chosen_B).flat_values)
@@ -94,8 +94,8 @@ class GraphAlignment:
             skipped_BD = tf.pad(costs_BD[:, 1:] + SKIP, [[0, 0], [0, 1]], constant_values=FAR) * RANKS
             best_BD = tf.minimum(reached_BD + fit_BD * RANKS, skipped_BD)
             chosen = chosen.write(j, tf.cast(best_BD % RANKS, tf.uint8))
-            going_on = (j < number_B)[:, None]
-            return j + 1, tf.where(going_on, tf.minimum(best_BD // RANKS, FAR), costs_BD), chosen
+            more = (j < number_B)[:, None]
+            return j + 1, tf.where(more, tf.minimum(best_BD // RANKS, FAR), costs_BD), chosen
 
         first = tf.one_hot(tf.fill(tf.shape(there_B), BAND), _PLACES, tf.constant(0, tf.int64), FAR, dtype=tf.int64)
         chosen = tf.TensorArray(tf.uint8, size=longest, element_shape=[None, _PLACES], clear_after_read=False)
@@ -106,10 +106,10 @@ class GraphAlignment:
         ends_BD = tf.where((passed_BD >= 0) & (left_BD >= 0), costs_BD + SKIP * left_BD, FAR)
         # The rank in the place of tf.argmin, which does not say which of equal ones it gives.
         end_B = tf.cast(tf.reduce_min(ends_BD * RANKS + tf.range(_PLACES, dtype=tf.int64), 1) % RANKS, tf.int32)
-        return self._traced(end_B, number_B, chosen, tf.shape(ids_BM)[1]), tf.reduce_min(ends_BD, 1)
+        return self._trace_back(end_B, number_B, chosen, tf.shape(ids_BM)[1]), tf.reduce_min(ends_BD, 1)
 
     @staticmethod
-    def _traced(end_B: Any, number_B: Any, chosen: Any, width: Any) -> Any:
+    def _trace_back(end_B: Any, number_B: Any, chosen: Any, width: Any) -> Any:
         """Follows the choices back from the last places; -> int32 [B, `width`]."""
 
         def back(j: Any, at_B: Any, words: Any) -> tuple[Any, ...]:

@@ -80,7 +80,7 @@ def export_ctranslate2(
 def _check(model: Any) -> None:
     if type(model) is not Transformer:  # a subclass may compute something else
         reason = f"runs the model 'transformer', not {type(model).__name__}"
-    elif others := _not_expressed(model.hparams):
+    elif others := _list_unknown(model.hparams):
         reason = f"cannot compute {', '.join(others)}"
     elif model.hparams.max_relative_position and model.hparams.positions != "none":
         reason = f"leaves out positions={model.hparams.positions} where a model has relative positions"
@@ -89,7 +89,7 @@ def _check(model: Any) -> None:
     raise UsageError(f"CTranslate2 {reason}; export it with --format=saved_model.")
 
 
-def _not_expressed(hparams: TransformerHParams) -> list[str]:
+def _list_unknown(hparams: TransformerHParams) -> list[str]:
     """The settings of the model that are not at their default, and that this file does not know."""
     return [
         f"{field.name}={value_text(getattr(hparams, field.name))}"
@@ -196,10 +196,10 @@ def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tup
     _set_norm(spec.layer_norm, around.layer_norm)
     spec.queries_scale = 1 / math.sqrt(attention.d_k)  # else the engine takes the filled size
     for linear, names in zip(spec.linear[:-1], projections, strict=True):
-        linear.weight = np.concatenate([_filled(_array(getattr(attention, name)).T, attention) for name in names])
-    spec.linear[-1].weight = _filled(_array(attention.output_kernel), attention).T
+        linear.weight = np.concatenate([_fill(_array(getattr(attention, name)).T, attention) for name in names])
+    spec.linear[-1].weight = _fill(_array(attention.output_kernel), attention).T
     if attention.query_bias is not None:
-        query_bias = _filled(_array(attention.query_bias)[:, None], attention)[:, 0]
+        query_bias = _fill(_array(attention.query_bias)[:, None], attention)[:, 0]
         for linear, bias in ((spec.linear[0], query_bias), (spec.linear[-1], _array(attention.output_bias))):
             linear.bias = np.pad(bias, (0, len(linear.weight) - len(bias)))
     if attention.relative_keys is not None:
@@ -209,7 +209,7 @@ def _set_attention(spec: Any, attention: Any, around: Any, projections: list[tup
         )
 
 
-def _filled(rows_HK: np.ndarray, attention: Any) -> np.ndarray:
+def _fill(rows_HK: np.ndarray, attention: Any) -> np.ndarray:
     """[H * K, D] -> [H * max(d_k, d_v), D]: the engine has one size for all heads, and zeros change no result."""
     heads_HKD = rows_HK.reshape(attention.num_heads, -1, rows_HK.shape[-1])
     missing = max(attention.d_k, attention.d_v) - heads_HKD.shape[1]

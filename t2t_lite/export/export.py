@@ -81,7 +81,7 @@ def _write(served: ServedModel, folder: Path, card: Mapping[str, Any], warmup_ba
         vocabulary.save(assets / name)
     for name, text in served.outputs.files().items():  # for people to read; the graph contains them
         (assets / name).write_text(text, encoding="utf-8")
-    write_card(assets, {**card, "signatures": _described(served.signatures)})
+    write_card(assets, {**card, "signatures": _describe(served.signatures)})
     write_warmup(extra / WARMUP_FILE, source, target, served.signatures, warmup_batch_size)
 
 
@@ -95,7 +95,7 @@ def _save(served: ServedModel, folder: Path) -> None:
         raise OSError(" ".join(str(error).split("\n"))) from error
 
 
-def _described(signatures: Mapping[str, Any]) -> dict[str, Any]:
+def _describe(signatures: Mapping[str, Any]) -> dict[str, Any]:
     """{signature: {"inputs": {name: "dtype [sizes]"}, "outputs": ...}}; None is a size that varies."""
     described = {}
     for name, function in signatures.items():

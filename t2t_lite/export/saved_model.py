@@ -43,8 +43,6 @@ class ServedModel(tf.Module):
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
 
-    A parser reads its sentences as `GraphTrees.source` gives them, and its outputs are trees over their words.
-
     Each weight is stored once, as `stored_weights` has it. A quantized model fails where the products of its int8
     matrices would not be exact.
 
@@ -64,6 +62,7 @@ class ServedModel(tf.Module):
                 f"A{'n' * (name[0] in 'AEIOU')} {name} has no attention to show: leave the signature attention out."
             )
         self._translator, self._names = translator, names
+        self._max_source_length = translator.decode.max_source_length  # and the width of the signature `tokens`
         source, target = self.vocabularies
         self._source = GraphText(source)
         self._target = self._source if target is source else GraphText(target)
@@ -79,7 +78,7 @@ class ServedModel(tf.Module):
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(translator.search, translator.search_signature)
-        self._outputs = self._graph(self._decoded, [_IDS, _INPUTS])
+        self._outputs = self._graph(self._write, [_IDS, _INPUTS])
 
     @property
     def vocabularies(self) -> tuple[AnyVocabulary, AnyVocabulary]:
@@ -96,14 +95,9 @@ class ServedModel(tf.Module):
         """What `tf.saved_model.save` takes; docs/serving.md describes them."""
         inputs = {
             "score": [_INPUTS, _TARGETS],
-            "tokens": [tf.TensorSpec([None, self.max_source_length], tf.int32, "ids")],
+            "tokens": [tf.TensorSpec([None, self._max_source_length], tf.int32, "ids")],
         }
         return {name: self._graph(getattr(self, f"_{name}"), inputs.get(name, [_INPUTS])) for name in self._names}
-
-    @property
-    def max_source_length(self) -> int:
-        """The width of the signature `tokens`."""
-        return self._translator.decode.max_source_length
 
     def _graph(self, function: Callable[..., Any], signature: Any) -> Any:
         """A tf.function that reads the stored weights."""
@@ -126,13 +120,13 @@ class ServedModel(tf.Module):
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encode(inputs), inputs, early_stop=True)
+        ids, scores = self._run_search(self._encode(inputs), inputs, early_stop=True)
         return {"outputs": self._outputs(ids[:, 0], inputs), "scores": scores[:, 0]}
 
     def _nbest(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
-        ids, scores = self._searched(self._encode(inputs), inputs, early_stop=False)
+        ids, scores = self._run_search(self._encode(inputs), inputs, early_stop=False)
         shape, beam_size = tf.shape(ids), self._translator.decode.beam_size
         ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
@@ -140,9 +134,9 @@ class ServedModel(tf.Module):
 
     def _tokens(self, ids: Any) -> dict[str, Any]:
         """`ids` int32 [B, max_source_length] -> the best as `ids`, as wide as any can be, and its `scores` [B]."""
-        ids = tf.ensure_shape(ids, [None, self.max_source_length])
-        pieces = self._source.clean(ids, self.max_source_length)
-        ids, scores = self._searched(pieces, None, early_stop=True)
+        ids = tf.ensure_shape(ids, [None, self._max_source_length])
+        pieces = self._source.clean(ids, self._max_source_length)
+        ids, scores = self._run_search(pieces, None, early_stop=True)
         return {"ids": _widen(ids[:, 0], self._max_target_length), "scores": scores[:, 0]}
 
     def _score(self, inputs: Any, targets: Any) -> dict[str, Any]:
@@ -191,22 +185,18 @@ class ServedModel(tf.Module):
         return self._text.source(inputs)
 
     def _encode(self, inputs: Any) -> Any:
-        return self._source.encode(inputs, self.max_source_length)
+        return self._source.encode(inputs, self._max_source_length)
 
-    def _decoded(self, ids: Any, inputs: Any) -> Any:
+    def _write(self, ids: Any, inputs: Any) -> Any:
         """int32 [B, T], string [B] as read -> string [B]."""
         return self._text.output(ids, inputs)
 
     @property
     def _max_target_length(self) -> int:
-        return self.max_source_length + self._translator.decode.extra_length
+        return self._max_source_length + self._translator.decode.extra_length
 
-    def _searched(self, source: Any, inputs: Any, early_stop: bool) -> tuple[Any, Any]:
-        """Ragged int32 [B, S] and the texts -> int32 [B, K, T] and float32 [B, K]; zeros for empty rows.
-
-        Args:
-            inputs: string [B] as read; None: the texts of the pieces.
-        """
+    def _run_search(self, source: Any, inputs: Any, early_stop: bool) -> tuple[Any, Any]:
+        """Ragged int32 [B, S] and string [B] as read (None: of the pieces) -> int32 [B, K, T] and float32 [B, K]."""
         there = source.row_lengths() > 0
         ids, scores = self._search(_dense(source, there), early_stop, *self._sizes(source, inputs, there))
         beam_size = self._translator.decode.beam_size
@@ -216,14 +206,14 @@ class ServedModel(tf.Module):
         )
 
     def _sizes(self, source: Any, inputs: Any, there_B: Any) -> list[Any]:
-        """The third input of the search, int32 [R], as `Translator.found` has it; nothing if it takes only two."""
+        """The third input of the search, int32 [R], as `Translator.run_search` has it; nothing if it takes only two."""
         if not self._constrained:
             return []
         seen = self._text.source(self._source.decode(source.to_tensor()))
         sizes = of_seen = self._text.sizes(seen)
         if inputs is not None:
             sizes = self._text.sizes(inputs)
-            cut = source.row_lengths() >= self.max_source_length
+            cut = source.row_lengths() >= self._max_source_length
             sizes = tf.where(cut, tf.minimum(sizes, of_seen), sizes)
         return [tf.boolean_mask(sizes, there_B)]
 

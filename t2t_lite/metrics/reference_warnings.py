@@ -83,28 +83,23 @@ def reference_warnings(
         tokenize, effective_order: BLEU's options, as in `bleu.bleu`.
         what: the references' name in the warnings, such as "the text of dev".
     """
-    spaces = text_warning(name, language, tokenize, references, what)
-    one_word = spaces or tokenizer_note(name, language, tokenize).startswith("warning")
-    short = "" if effective_order or one_word else _short_warning(name, language, tokenize, references, what)
-    return [warning for warning in (spaces, short) if warning]
-
-
-def _short_warning(name: str, language: str, tokenize: str | None, references: Sequence[str], what: str) -> str:
-    """Returns a warning if few references have as many tokens as BLEU's longest n-gram; else ""."""
-    if name not in names.BLEU or not references:
-        return ""
+    if spaces := text_warning(name, language, tokenize, references, what):
+        return [spaces]
+    one_word = tokenizer_note(name, language, tokenize).startswith("warning")
+    if effective_order or one_word or name not in names.BLEU or not references:
+        return []
     metric: Any = names.metric(name, language, tokenize)
     tokenizer: Callable[[str], str] = vars(metric.counter)["tokenizer"]
     tokens = (tokenizer(metric.reference(line).rstrip()) for line in references)
     share = sum(len(line.split()) >= _ORDER for line in tokens) / len(references)
     if share >= _FEW:
-        return ""
+        return []
     order = " (or --bleu_effective_order, of t2t-lite-eval --effective_order)" if name in names.OF_SACREBLEU else ""
-    return (
+    return [
         f"warning: {share:.0%} of the lines in {what} have {_ORDER} tokens or more: BLEU counts sequences of {_ORDER} "
         "tokens, so it is 0.00 or hangs on these few lines, however good the outputs are. Give --metric=chrf, or "
         f"--metric=accuracy for the share of outputs that are entirely right{order}."
-    )
+    ]
 
 
 def tokenised_warning(name: str, tokenize: str | None, lines: Sequence[str], what: str) -> str:

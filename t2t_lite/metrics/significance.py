@@ -55,7 +55,8 @@ class Comparison:
         """Returns two lines: the score of the baseline, called `name`, and the difference."""
         intervals = ""
         if self.interval is not None and self.baseline_interval is not None:
-            intervals = f"; 95% intervals: {_range(self.interval)}, baseline {_range(self.baseline_interval)}"
+            both = ("{:.2f} to {:.2f}".format(*interval) for interval in (self.interval, self.baseline_interval))
+            intervals = f"; 95% intervals: {', baseline '.join(both)}"
         draws = "resamples" if intervals else "trials"
         lower = ", lower is better" if self.score.name == "TER" else ""
         return (
@@ -152,7 +153,3 @@ def _trials(lines: int, seed: int | None) -> Iterator[Any]:
 def _interval(values: Any) -> tuple[float, float]:
     mean, half = estimate_ci(values)
     return float(mean - half), float(mean + half)
-
-
-def _range(interval: tuple[float, float]) -> str:
-    return f"{interval[0]:.2f} to {interval[1]:.2f}"

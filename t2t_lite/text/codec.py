@@ -73,7 +73,7 @@ class Learner:
 
 
 class Codec:
-    """Targets that are text.
+    """Targets that are text; a problem of other targets has a subclass.
 
     Attributes:
         is_text: whether metrics of text apply, and a source can be made from a target.

@@ -68,7 +68,6 @@ class PreparedText:
             self.add(line)
 
     def add(self, line: str) -> None:
-        """Counts a line."""
         self._words += line.count(" ") + 1
         for mark in MARKS:
             if any(sign in line for sign in mark.signs):
@@ -91,16 +90,14 @@ def prepared_warnings(texts: Mapping[str, PreparedText], *, tokenised: bool = Fa
         texts: by their names in the warning, such as "the references".
         tokenised: the text is meant to be tokenised, perhaps by Moses.
     """
-    return [
-        _warning(mark, {name: text.share(mark) for name, text in texts.items() if mark in text.marks})
-        for mark in MARKS
-        if any(mark in text.marks for text in texts.values()) and not (tokenised and mark.effect is _TOKENS)
-    ]
-
-
-def _warning(mark: Mark, shares: Mapping[str, float]) -> str:
-    of = " and ".join(f"{_percent(share)} of the words of {name}" for name, share in shares.items())
-    return f"warning: {of} {mark.verb}: {mark.effect}. Undo it in the files: {mark.undo}"
+    found = []
+    for mark in MARKS:
+        shares = {name: text.share(mark) for name, text in texts.items() if mark in text.marks}
+        if shares and not (tokenised and mark.effect is _TOKENS):
+            of = (f"{_percent(share)} of the words of {name}" for name, share in shares.items())
+            words = f"{' and '.join(of)} {mark.verb}: {mark.effect}"
+            found.append(f"warning: {words}. Undo it in the files: {mark.undo}")
+    return found
 
 
 def _percent(share: float) -> str:

@@ -52,7 +52,6 @@ class Vocabulary(AnyVocabulary):
 
     @property
     def size(self) -> int:
-        """Number of pieces, PAD, EOS and UNK included."""
         return int(self._processor.get_piece_size())
 
     def line(self, text: str) -> str:
@@ -64,7 +63,7 @@ class Vocabulary(AnyVocabulary):
         return str(self._processor.normalize(text))
 
     def encode(self, text: str) -> list[int]:
-        """Returns the ids of one line, without EOS. Runs of spaces count as one; unknown characters become UNK."""
+        """Returns the ids of one line. Runs of spaces count as one; unknown characters become UNK."""
         return list(self._processor.encode(text, out_type=int))
 
     def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
@@ -85,11 +84,9 @@ class Vocabulary(AnyVocabulary):
         return str(self._processor.decode([int(i) for i in ids]))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the piece of each id, special ones included."""
         return [str(self._processor.id_to_piece(int(i))) for i in ids]
 
     def display_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Returns the pieces as pages and pictures of the attention take them: here those of `pieces`."""
         return self.pieces(ids)
 
     def words(self) -> list[str]:

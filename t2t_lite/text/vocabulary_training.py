@@ -65,7 +65,7 @@ def train_vocabulary(
     sample += sorted(words.difference(itertools.chain.from_iterable(map(_words, sample))))  # one a line, so none is cut
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
-    sample, settings = _nothing_passed_over(sample, kind, size)
+    sample, settings = _keep_all_text(sample, kind, size)
     if whole:
         settings["user_defined_symbols"] = [*settings.get("user_defined_symbols", ()), *whole]
     model = io.BytesIO()
@@ -87,9 +87,19 @@ def train_vocabulary(
             **settings,
         )
     except RuntimeError as error:
-        raise _training_error(error, size) from error
+        too_small = re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error))
+        if too_small:
+            raise _too_small(size, int(too_small[1])) from error
+        raise DataError(f"SentencePiece could not train a vocabulary: {error}") from error
     vocabulary = Vocabulary(model.getvalue())
-    _check_size(vocabulary, size, kind)
+    if kind == "char" and vocabulary.size > size:
+        raise _too_small(size, vocabulary.size)
+    if kind in ("bpe", "unigram") and vocabulary.size < size:
+        _log.warning(
+            "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
+            size,
+            vocabulary.size,
+        )
     return vocabulary
 
 
@@ -110,18 +120,7 @@ def _words(line: str) -> list[str]:
     return [word for word in line.replace("\0", " ").split(" ") if word.strip()]
 
 
-def _check_size(vocabulary: Vocabulary, size: int, kind: str) -> None:
-    if kind == "char" and vocabulary.size > size:
-        raise _too_small(size, vocabulary.size)
-    if kind in ("bpe", "unigram") and vocabulary.size < size:
-        _log.warning(
-            "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
-            size,
-            vocabulary.size,
-        )
-
-
-def _nothing_passed_over(sample: list[str], kind: str, size: int) -> tuple[list[str], dict[str, Any]]:
+def _keep_all_text(sample: list[str], kind: str, size: int) -> tuple[list[str], dict[str, Any]]:
     """Returns the text without U+2585, and settings that give pieces to it and to all characters of special names.
 
     Text that holds neither is trained on unchanged, so that it gives the same vocabulary as before.
@@ -142,13 +141,6 @@ def _nothing_passed_over(sample: list[str], kind: str, size: int) -> tuple[list[
     if lacking and kind != "word":
         settings["required_chars"] = "".join(sorted(lacking))
     return sample, settings
-
-
-def _training_error(error: RuntimeError, size: int) -> Exception:
-    too_small = re.search(r"smaller than required_chars\D+\d+ vs (\d+)", str(error))
-    if too_small:
-        return _too_small(size, int(too_small[1]))
-    return DataError(f"SentencePiece could not train a vocabulary: {error}")
 
 
 def _too_small(size: int, needed: int) -> UsageError:

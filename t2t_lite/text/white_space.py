@@ -13,15 +13,10 @@ _AROUND = 12  # characters before and after, in an example
 
 @dataclasses.dataclass(frozen=True)
 class WhiteSpace:
-    """A kind of white space that a vocabulary may not give back.
+    """A kind of white space that a vocabulary may not give back."""
 
-    name: in the plural.
-    has: whether a text has it; quick, as it is asked of each text.
-    place: finds it.
-    """
-
-    name: str
-    has: Callable[[str], bool]
+    name: str  # in the plural
+    has: Callable[[str], bool]  # quick, as it is asked of each text
     place: re.Pattern[str]
 
     def example(self, text: str) -> str:

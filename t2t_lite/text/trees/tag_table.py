@@ -124,7 +124,6 @@ class TagTable:
             )
 
     def describe(self) -> str:
-        """Returns one line for people."""
         if not self.learned:
             return "the Wall Street Journal's, by word"
         return f"learned from the training trees; words: {len(self.words):,}; deleted: {' '.join(sorted(self.deleted))}"
@@ -146,7 +145,7 @@ def _own(tags: Mapping[str, int], deleted: Collection[str]) -> str:
 
 
 def _leaves(pair: Pair) -> list[tuple[str, str]] | None:
-    """Returns (tag, word) of each word; None if there are more or fewer tags than words."""
+    """The (tag, word) of each word; None if there are more or fewer tags than words."""
     words, symbols = (_FIELD.findall(side) for side in (escape(pair[0]), pair[1]))
     tags = [symbol for symbol in symbols if symbol[0] not in "()"]
     return list(zip(tags, words, strict=True)) if len(tags) == len(words) else None

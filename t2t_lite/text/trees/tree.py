@@ -18,7 +18,7 @@ from t2t_lite.errors import DataError
 MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
 # VROOT is of TIGER and NEGRA.
 _ROOTS = ("", "TOP", "ROOT", "S1", "VROOT")  # labels of an outer bracket that says nothing about the sentence in it
-TRACE = "-NONE-"
+_TRACE = "-NONE-"
 
 _TOKEN = re.compile(r"[()]|[^() \t\r\f\v]+")  # not \s: words may hold other spaces, such as U+00A0
 _LABEL = re.compile(r"[^-=|]+")  # the NP of NP-SBJ-1, NP=2; the ADVP of ADVP|PRT, which the annotators left open
@@ -320,7 +320,7 @@ def normalize(tree: Tree) -> Tree | None:
             nodes.append(label[0] if label else node)
         elif node is None and isinstance(nodes[-1], str):
             nodes.pop()
-        elif node is None or node.tag != TRACE:
+        elif node is None or node.tag != _TRACE:
             nodes.append(node)
     if not nodes:
         return None
