@@ -4,8 +4,9 @@ TensorFlow waits as well, but for an hour, without a message, and without reacti
 chief again and again, with its index and number of devices, and is answered who is missing. When nobody is, it closes
 its port, on which TensorFlow then listens. The chief continues last, when it can reach all of them.
 
-Workers of a job know each other by a key, which the chief writes into the run's folder. What comes without it is
-ignored.
+Workers of a job know each other by a key, which the chief writes into the run's folder and which never travels: each
+message has a seal made with it (HMAC of the message and of a number that the other side has drawn). What comes without
+is ignored.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import hmac
 import json
 import logging
 import os
@@ -153,9 +155,10 @@ class Worker(Peer):
                 self.missing = {0: f"{self._folder / KEY_FILE} cannot be read, {error.strerror}: {_SAME_FOLDER}"}
                 return False
             me = {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses}
-            chief.sendall(_line({"key": key, "process": process, **me}))
+            nonces = str(_read(chief)["nonce"]), secrets.token_hex(16)
+            chief.sendall(_line(_seal({"nonce": nonces[1], "process": process, **me}, key, nonces[0])))
             answer = _read(chief)
-            if answer.get("other_key"):
+            if not _is_sealed(answer, key, *nonces):
                 self.missing = {0: f"it does not take this worker's key: {_SAME_FOLDER}"}
                 return False
             if answer.get("refused"):
@@ -199,9 +202,15 @@ class Chief(Peer):
                 continue
             with connection, contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError):
                 connection.settimeout(_QUESTION)
+                nonce = secrets.token_hex(16)
+                connection.sendall(_line({"nonce": nonce}))
                 asked = _read(connection)
-                answer = self._answer(asked, host)
-                connection.sendall(_line(answer))
+                if not _is_sealed(asked, self._key, nonce):
+                    self.note = f"A process at {host} has come with another key: does it see the same --output_dir?"
+                    connection.sendall(_line({}))
+                    continue
+                answer = self._answer(asked)
+                connection.sendall(_line(_seal(answer, self._key, nonce, asked["nonce"])))
                 if answer.get("missing") == [] or self.error:
                     told.add(asked["index"])
                     connection.settimeout(_GONE)
@@ -209,12 +218,9 @@ class Chief(Peer):
         if self.error is None and not self.ended:
             self._reach_all()
 
-    def _answer(self, asked: Mapping[str, Any], host: str) -> dict[str, Any]:
+    def _answer(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer to a question; what is no question of a worker raises an error."""
         index, addresses, mine = int(asked["index"]), list(asked["addresses"]), self._cluster.addresses
-        if asked["key"] != self._key:
-            self.note = f"A process at {host} has come with another key: does it see the same --output_dir?"
-            return {"other_key": True}
         if addresses != list(mine) or index not in self._others:
             return {
                 "refused": f"The workers do not agree on the cluster. {VARIABLE} of worker {index} has "
@@ -309,6 +315,18 @@ def split(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def _seal(message: Mapping[str, Any], key: str, *nonces: str) -> dict[str, Any]:
+    """Adds a seal, which only who knows the key can make, for this conversation alone."""
+    text = json.dumps([*nonces, message], sort_keys=True)
+    return {**message, "seal": hmac.new(key.encode(), text.encode(), "sha256").hexdigest()}
+
+
+def _is_sealed(message: dict[str, Any], key: str, *nonces: str) -> bool:
+    """Whether a message, as `_read` returns it, has its seal."""
+    unsealed = {name: value for name, value in message.items() if name != "seal"}
+    return hmac.compare_digest(_seal(unsealed, key, *nonces)["seal"].encode(), str(message.get("seal")).encode())
+
+
 def _line(message: Mapping[str, Any]) -> bytes:
     return json.dumps({"t2t_lite": 1, **message}).encode() + b"\n"
 
@@ -320,7 +338,7 @@ def _read(connection: socket.socket) -> dict[str, Any]:
             message = json.loads(lines.readline(_MOST_BYTES))
         except RecursionError as error:
             raise ValueError("nested too deeply") from error
-    if not isinstance(message, dict) or message.get("t2t_lite") != 1:
+    if not isinstance(message, dict) or message.pop("t2t_lite", None) != 1:
         raise ValueError("no message of t2t-lite")
     return message
 

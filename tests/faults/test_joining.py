@@ -1,6 +1,7 @@
 """Workers that wait for others: they say for whom, and end on a signal or after their time limit."""
 
 import contextlib
+import hmac
 import json
 import signal
 import socket
@@ -88,15 +89,21 @@ class _Worker(threading.Thread):
         return self.error
 
 
-def _ask(chief: _Worker, address: str, question: bytes | dict[str, Any]) -> bytes:
-    """The chief's answer to a question; it may not listen yet."""
-    text = question if isinstance(question, bytes) else json.dumps({"t2t_lite": 1, **question}).encode() + b"\n"
+def _ask(chief: _Worker, address: str, question: bytes | dict[str, Any], key: str = "") -> bytes:
+    """The chief's answer to a question, which gets a seal made with `key`; it may not listen yet."""
     while chief.is_alive():
         with contextlib.suppress(ConnectionRefusedError):
             with socket.create_connection(("127.0.0.1", int(address.split(":")[1])), timeout=ENDS) as connection:
-                connection.sendall(text)
-                with contextlib.suppress(ConnectionResetError):
-                    return connection.makefile("rb").readline()
+                lines = connection.makefile("rb")
+                if isinstance(question, dict):
+                    asked = {"nonce": "mine", **question}
+                    sealed = json.dumps([json.loads(lines.readline())["nonce"], asked], sort_keys=True)
+                    seal = hmac.new(key.encode(), sealed.encode(), "sha256").hexdigest()
+                    question = json.dumps({"t2t_lite": 1, **asked, "seal": seal}).encode() + b"\n"
+                    connection.sendall(question)
+                    with contextlib.suppress(ConnectionResetError):
+                        return lines.readline()
+                connection.sendall(question)
             return b""
         time.sleep(0.01)
     pytest.fail(f"The chief has ended: {chief.result()}")
@@ -127,11 +134,11 @@ def test_of_two_workers_with_one_index_the_second_says_so_and_one_that_has_gone_
     chief = _Worker(tmp_path, addresses, 0)
     _ask(chief, addresses[0], b"")  # until the key is there
     key = (tmp_path / KEY_FILE).read_text()
-    first = {"key": key, "process": "x", "index": 1, "devices": 1, "addresses": addresses}
-    assert json.loads(_ask(chief, addresses[0], first))["missing"] == [2]
+    first = {"process": "x", "index": 1, "devices": 1, "addresses": addresses}
+    assert json.loads(_ask(chief, addresses[0], first, key))["missing"] == [2]
     second = _Worker(tmp_path, addresses, 1)
     while second.is_alive():
-        assert json.loads(_ask(chief, addresses[0], first))["missing"] == [2]
+        assert json.loads(_ask(chief, addresses[0], first, key))["missing"] == [2]
         time.sleep(0.05)
     assert second.result() == (
         "2: Another process has come as worker 1 and is still there. Give each its own index in TF_CONFIG, and "
@@ -186,11 +193,10 @@ def test_what_strangers_say_ends_neither_the_chief_nor_a_worker(tmp_path: Path) 
     chief, first = _Worker(tmp_path, addresses, 0), _Worker(tmp_path, addresses, 1)
     for text in GARBAGE:
         _ask(chief, addresses[0], text)
-    question = {"key": (tmp_path / KEY_FILE).read_text(), "process": "x", "index": 2, "devices": 1}
+    key, question = (tmp_path / KEY_FILE).read_text(), {"process": "x", "index": 2, "devices": 1}
     for wrong in ({}, {"addresses": None}, {"addresses": addresses, "devices": 1e999}, {"addresses": [1, 2, 3]}):
-        assert _ask(chief, addresses[0], question | wrong) == b""
-    stranger = {**question, "key": "0", "addresses": addresses}
-    assert json.loads(_ask(chief, addresses[0], stranger)) == {"t2t_lite": 1, "other_key": True}
+        assert _ask(chief, addresses[0], question | wrong, key) == b""
+    assert json.loads(_ask(chief, addresses[0], {**question, "addresses": addresses}, "0")) == {"t2t_lite": 1}
     assert first.is_alive()
     last = _Worker(tmp_path, addresses, 2)
     assert (first.result(), last.result()) == ("", "")
