@@ -37,7 +37,7 @@ _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says othe
 _EXPRESSED = {
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "norm_epsilon"),
     *("positions", "max_positions", "max_relative_position", "source_vector", "source_end", "start_vector"),
-    *("output_bias", "attention_biases", "share_embeddings"),
+    *("output_bias", "attention_biases", "share_embeddings", "activation"),
 }
 _OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat"}  # change no output
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
@@ -100,6 +100,7 @@ def _list_unknown(hparams: TransformerHParams) -> list[str]:
 
 def _spec(translator: Translator) -> Any:
     from ctranslate2.specs import TransformerDecoderSpec, TransformerEncoderSpec, TransformerSpec
+    from ctranslate2.specs.common_spec import Activation
 
     model = translator.model
     hparams: TransformerHParams = model.hparams
@@ -108,6 +109,7 @@ def _spec(translator: Translator) -> Any:
         "pre_norm": hparams.norm == "pre",
         "head_dim": max(hparams.head_sizes),
         "relative_position": relative,
+        "activation": Activation[hparams.activation.upper()],
     }
     spec = TransformerSpec(
         TransformerEncoderSpec(hparams.num_layers, hparams.num_heads, **shape),

@@ -19,7 +19,7 @@ What it is: model_card.json. Run in this folder:
     lines = [line.strip() for line in sys.stdin]
     results = translator.translate_batch(
         {pieces},
-        beam_size={beam_size},
+        beam_size={beam_size},{unknown}
         length_penalty={penalty:.2f},
         max_input_length={max_input},
         max_decoding_length={max_output},
@@ -62,13 +62,16 @@ _OF_IMPORTED = {
 
     source, target = load_pair(".")
     source_names, target_ids = names("source"), {name: i for i, name in enumerate(names("target"))}""",
-    "pieces": "[[source_names[i] for i in source.encode(line)] for line in lines]",
+    "pieces": "[[source_names[i] for i in source.encode(source.line(line))] for line in lines]",
     "text": "target.decode(target_ids[name] for name in result.hypotheses[0])",
 }
-_PENALTY = """
+_GNMT = """
 CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
 alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
-symbol counted. CTranslate2 also ends a search with the first {beam_size} finished
+symbol counted."""
+_POWER = """
+CTranslate2 and this model divide a log-probability by length^{alpha}, the end symbol counted."""
+_SEARCH = """ CTranslate2 also ends a search with the first {beam_size} finished
 outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
 twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
 max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after the input's length.
@@ -96,16 +99,17 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     Args:
         vocabularies: the names of their files in the folder.
     """
-    alpha = translator.decode.length_penalty
+    alpha, is_power = translator.decode.length_penalty, translator.decode.length_penalty_form == "power"
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
     for side, name in (("{source}", vocabularies[0]), ("{target}", vocabularies[-1])):
         parts["reading"] = parts["reading"].replace(side, name)
-    text = _README + _PENALTY + ("" if translator.outputs.is_text else _OF_TREES)
+    text = _README + (_POWER if is_power else _GNMT) + _SEARCH + ("" if translator.outputs.is_text else _OF_TREES)
     return text.format(
         **parts,
         beam_size=translator.decode.beam_size,
-        penalty=engine_length_penalty(alpha, _USUAL_LENGTH),
+        penalty=alpha if is_power else engine_length_penalty(alpha, _USUAL_LENGTH),
+        unknown="" if translator.decode.unknown_output else "\n        disable_unk=True,",
         max_input=translator.decode.max_source_length,
         max_output=translator.decode.max_source_length + translator.decode.extra_length,
         extra=translator.decode.extra_length,

@@ -16,7 +16,7 @@ _OF_TRAINING = "d"  # dropout, in the strings that say what surrounds a sub-laye
 
 _AROUND = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}  # and their defaults
 # (before, after each sub-layer, after the last layer), without dropout -> `norm` here.
-_NORMS = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
+_NORMS: Mapping[tuple[str, ...], str] = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
 
 # Setting -> the values that a Transformer of this package has.
 _EXPRESSED: Mapping[str, tuple[Any, ...]] = {

@@ -1,6 +1,10 @@
 """Models that Marian trained as a `Transformer`; tests/golden/marian.py made the numbers."""
 
 import dataclasses
+import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +102,19 @@ def test_the_form_of_the_length_penalty_counts(tmp_path: Path) -> None:
     loaded = t2t_lite.load(run)
     power, gnmt = (loaded.nbest(lines("toy")[:1], 1, length_penalty_form=form)[0][0] for form in ("power", "gnmt"))
     assert gnmt.score == pytest.approx(power.score * 7 * 6 / (5 + 7))  # seven pieces with </s>
+
+
+def test_ctranslate2_has_the_same_search(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert importer.main([f"--checkpoint={GOLDEN / 'toy'}", f"--output_dir={run}"]) == 0
+    assert exporter.main([f"--output_dir={run}", "--format=ctranslate2"]) == 0
+    folder = run / "export_ctranslate2" / "1"
+    readme = Path(folder, "README.txt").read_text("utf-8")
+    assert "divide a log-probability by length^1.0, the end symbol counted. CTranslate2 also ends" in readme
+    indented = re.findall(r"(?m)^    .*\n|^\n", readme.partition("Run in this folder:")[2].partition("CTranslate2")[0])
+    program = textwrap.dedent("".join(indented))
+    source = Path(GOLDEN, "toy", "test.txt").read_bytes()
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, input=source, cwd=folder, capture_output=True, check=True).stdout.decode()
+    ours = t2t_lite.load(run).translate(lines("toy"))
+    assert sum(text == line for text, line in zip(ours, found.split("\n"), strict=False)) >= 37
