@@ -31,14 +31,7 @@ def sines_then_cosines(positions: Any, d_model: int) -> Any:
     """tensor2tensor's: PE(pos, i) = sin(pos r_i), PE(pos, n + i) = cos(pos r_i), r_i = 10000^(-i / (n - 1)).
 
     n is d_model / 2. The slowest rate is 1 / 10000, and that of `sinusoids` is a little more, so no order of columns
-    makes the two equal. Always float32, as in `sinusoids`.
-
-    Args:
-        positions: int [...].
-        d_model: even.
-
-    Returns:
-        float32 [..., d_model].
+    makes the two equal. Arguments and result are those of `sinusoids`.
 
     Source: get_timing_signal_1d of its layers/common_attention.py, at bafdc1b6.
     """

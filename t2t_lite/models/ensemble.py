@@ -63,7 +63,6 @@ class Ensemble(base.Model):
 
     @classmethod
     def from_hparams(cls, hparams: Any, source_vocab_size: int, target_vocab_size: int, shared: bool) -> NoReturn:
-        """Raises UsageError: no recipe has an ensemble."""
         raise UsageError(_NOT_TRAINED)
 
     def members(self) -> dict[str, base.Model]:

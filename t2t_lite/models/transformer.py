@@ -153,12 +153,11 @@ class Transformer(NoBuildTrace, Model):
         return fixed, caches.init(fixed["memory"], ops.shape(states)[0], beam_size, steps), step
 
     def next_hidden(self, ids: Any, index: Any, cache: Any) -> Any:
-        """Returns one position of K hypotheses of each sentence, [B, K, d_model]; equal to that column of `hidden`.
+        """Returns one position of a search, [B, K, d_model], equal to that column of `hidden`.
 
         Args:
-            ids: int [B, K], the symbols before this position; 0 at position 0.
-            index: int scalar, the position.
-            cache: holds what came before, as `ops.kv_cache.KVCache`.
+            ids, index: as for `step` of `Model.start`.
+            cache: what came before, as `ops.kv_cache.KVCache`.
         """
         bias = cache.bias
         if window := self.hparams.attention_window:
@@ -181,12 +180,7 @@ class Transformer(NoBuildTrace, Model):
         return kv_cache
 
     def attention_maps(self, batch: Mapping[str, Any]) -> dict[str, Any]:
-        """As `Model.attention_maps`; the paper's Figures 3 to 5.
-
-        Works eagerly and while a graph is traced; each row of weights sums to 1, and padding of the source gets 0. Row
-        t of "decoder" and "memory" is the step that produces target t; the decoder's input at column j is target j - 1,
-        and the start symbol at column 0.
-        """
+        """As `Model.attention_maps`; the paper's Figures 3 to 5. Column j of "decoder" is its input, target j - 1."""
         layers = {
             "encoder": [block.self_attention for block in self.encoder.blocks],
             "decoder": [block.self_attention for block in self.decoder.blocks],

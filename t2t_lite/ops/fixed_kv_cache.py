@@ -21,17 +21,7 @@ State = dict[str, Any]
 
 
 class KVCache:
-    """As `kv_cache.KVCache`.
-
-    Args:
-        state: from `init` or the step before.
-        index: int scalar, the position of this step.
-        memory, memory_bias: as there.
-
-    Attributes:
-        layers, bias, memory_bias: as there.
-        positions: int32 [1, 1, 1, N], of the slots.
-    """
+    """As `kv_cache.KVCache`; `positions` is int32 [1, 1, 1, N], and no state is full."""
 
     def __init__(self, state: State, index: Any, memory: Sequence[tuple[Any, Any]], memory_bias: Any) -> None:
         beam_size, slots = state["owner"].shape[1:]
@@ -47,25 +37,16 @@ class KVCache:
         ]
 
     def advance(self) -> State:
-        """The state after this step, the hypotheses in their old order."""
         return {"owner": self._owner, "slots": [layer.slots for layer in self.layers]}
 
 
 class LayerCache:
-    """KV cache of one layer in one step, and the attention of few queries to it.
-
-    Args:
-        slots: keys [B, H, N, d_k] and values [B, H, N, d_v].
-        first: int scalar, the slot of the first hypothesis.
-        memory: the layer's keys and values of cross-attention.
-        distances: int32 [1, N], the slots' positions minus that of this step.
-    """
+    """As `kv_cache.LayerCache`; `distances` is int32 [1, N]."""
 
     def __init__(self, slots: tuple[Any, Any], first: Any, memory: tuple[Any, Any], distances: Any) -> None:
         self.slots, self.memory, self.distances, self._first = slots, memory, distances, first
 
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
-        """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""
         keys, values = self.slots
         self.slots = self._write(keys, key), self._write(values, value)
         return self.slots
@@ -74,17 +55,13 @@ class LayerCache:
         return ops.slice_update(slots, (0, 0, self._first, 0), ops.transpose(new, (0, 2, 1, 3)))
 
     def attend(self, query: Any, key: Any, value: Any, bias: Any) -> Any:
-        """As `ops.step_attention`."""
         heads = scaled_dot_product(ops.transpose(query, (0, 2, 1, 3)), key, value, bias)
         heads = ops.transpose(heads, (0, 2, 1, 3))
         return ops.reshape(heads, (*heads.shape[:2], heads.shape[2] * heads.shape[3]))
 
 
 def init(memory: Sequence[tuple[Any, Any]], batch: int, beam_size: int, steps: int) -> State:
-    """Returns an empty cache with room for `steps` steps.
-
-    `memory`: keys and values [B, H, S, E] of the layers' cross-attention. The cache has the same H and E.
-    """
+    """Returns an empty cache with room for `steps` steps; `memory` as for `kv_cache.init`."""
 
     def empty(like: Any) -> Any:
         return ops.zeros((batch, like.shape[1], beam_size * steps, like.shape[3]), like.dtype)

@@ -45,7 +45,6 @@ class Int8Matrix(Matrix):
         self.outputs = values.shape[0]
 
     def for_steps(self, outer: OuterGraph) -> Int8Matrix:
-        """Returns this matrix for a search."""
         return type(self)(self.values, self.scales, outer)
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:

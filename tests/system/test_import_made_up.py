@@ -160,7 +160,7 @@ def test_what_is_refused_in_a_sentence(
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--check=x"], "error: --check=FILE, outputs of tensor2tensor or OpenNMT-tf, goes with --check_input=FILE"),
+        (["--check=x"], "error: --check=FILE, outputs of the other toolkit, goes with --check_input=FILE"),
         (["--languages=english"], "--languages=english is not two different language codes"),
         (["--length_penalty=11"], "length_penalty"),
     ],
