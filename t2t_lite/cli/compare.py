@@ -141,14 +141,17 @@ def _write(request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Seque
         for entry, groups in zip(request.entries, trained, strict=True)
     ]
     rows = [row.against(rows[0]) for row in rows]
-    folder = Path(request.output_dir)
-    output.write_file(str(folder / "table.json"), (json.dumps([r.as_dict() for r in rows], indent=2) + "\n").encode())
+    folder, text = Path(request.output_dir), table(rows, f"{request.data.problem}, {rows[0].split} set")
     points = [Point(row.name, row.mean, row.train_flops) for row in rows]
-    output.write_file(str(folder / "table.svg"), svg(points, rows[0].scores[0].name).encode())
-    text = table(rows, f"{request.data.problem}, {rows[0].split} set")
-    output.write_file(str(folder / "table.txt"), text.encode())
-    output.write_file(str(folder / "table.csv"), csv_table(rows).encode())
-    output.write_file(str(folder / "table.tex"), latex_table(rows).encode())
+    files = {
+        "json": json.dumps([row.as_dict() for row in rows], indent=2) + "\n",
+        "svg": svg(points, rows[0].scores[0].name),
+        "txt": text,
+        "csv": csv_table(rows),
+        "tex": latex_table(rows),
+    }
+    for ending, content in files.items():
+        output.write_file(str(folder / f"table.{ending}"), content.encode())
     print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
 
 

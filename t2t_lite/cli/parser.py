@@ -86,10 +86,7 @@ class Parser(argparse.ArgumentParser):
 class _Once(argparse.Action):
     """Stores the value of a flag that may be given once, with ~ expanded in paths."""
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        assert isinstance(parser, Parser)  # noqa: S101 (a type)
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         flag, value = self.option_strings[-1], self.const if self.nargs == 0 else values
         if flag in parser.given:
             both = "" if self.nargs == 0 else f": {parser.given[flag]} and {value}"
@@ -117,10 +114,7 @@ class _SwitchOff(_Switch):
 class _Each(argparse.Action):
     """Collects the values of a flag that may be given several times, with ~ expanded in paths."""
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
-        assert isinstance(parser, Parser)  # noqa: S101 (a type)
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         parser.given[self.option_strings[-1]] = values
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest) or []), _expand(parser, self, values)])
 
@@ -143,9 +137,7 @@ def _expand(parser: argparse.ArgumentParser, action: argparse.Action, value: Any
 class ShowVersion(_Once):
     """Prints the version and ends the program; if a value is allowed (`nargs="?"`) and given, stores it instead."""
 
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
-    ) -> None:
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
         if values not in (None, []):
             super().__call__(parser, namespace, values, option_string)
             return

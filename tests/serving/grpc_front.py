@@ -7,14 +7,13 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
     get_model_status_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
 )
 
-from tests.serving.served_model import RefusalError, ServedModel, metadata
+from tests.serving.served_model import RefusalError, ServedModel
 
 
 def _spec(spec: Any) -> tuple[str, int | None, str | None]:
@@ -45,15 +44,6 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         answer.model_spec.name, answer.model_spec.signature_name = self._model.name, signature
         for name, value in outputs.items():
             answer.outputs[name].CopyFrom(tf.make_tensor_proto(_plain(value)))
-        return answer
-
-    def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
-        try:
-            version = self._model.choose(*_spec(request.model_spec))
-        except RefusalError as refusal:
-            context.abort(getattr(grpc.StatusCode, refusal.code), refusal.message)
-        answer = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=request.model_spec)
-        answer.metadata["signature_def"].Pack(metadata(version))
         return answer
 
 
