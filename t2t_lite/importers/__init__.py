@@ -1,4 +1,4 @@
-"""Checkpoints of tensor2tensor and OpenNMT-tf as runs, and the vocabularies that such runs keep.
+"""Models of tensor2tensor, OpenNMT-tf and Marian as runs, and the vocabularies that such runs keep.
 
 Nothing of the core imports this package; the registry loads it by name for the vocabularies.
 """

@@ -23,7 +23,7 @@ from t2t_lite.importers.marian_vocabulary import (
 _OF_TRAINING = (".optimizer.npz", ".ema.npz")  # beside a model; not needed
 _SPM = ("source.spm", "target.spm")
 _LARGEST = 1 << 26  # bytes of a vocabulary or a SentencePiece model
-_BPE = ("source.bpe", "target.bpe")
+_BPE = "source.bpe"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Files:
 
 
 def is_marian(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is of a Marian model: an .npz or .bin file, or a folder with one and no other checkpoint."""
+    """Whether a path is of a Marian model, in any form, also one that is refused: a file, or a folder with one."""
     path = Path(path)
     if not path.is_dir():
-        return path.suffix in (".npz", ".bin")
-    return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
+        return path.suffix in (".npz", ".bin", ".safetensors")
+    return any(_models(path, ending) for ending in ("npz", "bin", "safetensors")) and not any(path.glob("*.index"))
 
 
 def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
@@ -65,12 +65,17 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    decoder, settings = folder / "decoder.yml", {}
-    if not decoder.is_file() and not path.is_dir():
-        decoder = path.with_name(f"{path.name}.decoder.yml")
-    if decoder.is_file():
-        settings = read_yaml(decoder)
+    if not _models(folder, "npz") and ((folder / "config.json").is_file() or _models(folder, "safetensors")):
+        raise UsageError(
+            f"{folder} has a model in the form of Hugging Face, which computes other positions than Marian and cannot "
+            "be imported. Give the release that it was converted from, which has an .npz file."
+        )
+    decoder = folder / "decoder.yml"
+    settings = read_yaml(decoder) if decoder.is_file() else {}
     model = _model(folder, settings.get("models"), decoder) if path.is_dir() else path
+    beside = model.with_name(f"{model.name}.decoder.yml")  # written by a training
+    if not settings and beside.is_file():
+        decoder, settings = beside, read_yaml(beside)
     if model.suffix == ".bin":
         raise UsageError(f"{model} is a model of Bergamot or Firefox in integers. Give the .npz file it was made from.")
     given = [Path(name) for name in vocabularies] or _named(folder, settings.get("vocabs"), decoder)
@@ -85,10 +90,10 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
     if not sentencepiece and all(path.suffix == ".spm" for path in given):
         models = given
     if not all(path.is_file() for path in models) and not sentencepiece:
-        bpe = f" {', '.join(_BPE)} show that its text was cut by subword-nmt:" if (folder / _BPE[0]).is_file() else ""
+        bpe = f" {_BPE} shows that its text was cut by subword-nmt." if (folder / _BPE).is_file() else ""
         raise UsageError(
-            f"{folder} has no source.spm and target.spm.{bpe} only models of text that SentencePiece cuts can be "
-            "imported. If the model has some, give --sentencepiece=SOURCE[,TARGET]."
+            f"{folder} has no source.spm and target.spm.{bpe} Only models of text that SentencePiece cuts can be "
+            "imported. If the model has such files, give --sentencepiece=SOURCE[,TARGET]."
         )
     script = folder / "preprocess.sh"
     return Files(

@@ -133,6 +133,8 @@ def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture
     model.rename(model.with_suffix(".bin"))
     (model.parent / "decoder.yml").unlink()
     assert "Bergamot" in _refused(model.parent, capsys)
+    (model.parent / "config.json").write_text("{}")
+    assert "Hugging Face" in _refused(model.parent, capsys)
 
 
 def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
@@ -186,11 +188,13 @@ def test_settings_beside_an_old_file_and_those_given(tmp_path: Path, capsys: pyt
         kept["yml"] = arrays.pop("special:model.yml").tobytes().rstrip(b"\0")
 
     folder = changed(tmp_path / "model", "labels", old)
+    (folder / "decoder.yml").rename(folder / "opus.npz.decoder.yml")
     (folder / "opus.npz.yml").write_bytes(kept["yml"] + b"\nmini-batch: 32\noptimizer: adam\n")
     assert importer.main([f"--checkpoint={folder}", f"--output_dir={tmp_path / 'one'}"]) == 0
     flags = ["--hparams=transformer-ffn-activation=relu,transformer-heads=4"]
     assert importer.main([f"--checkpoint={folder}/opus.npz", f"--output_dir={tmp_path / 'two'}", *flags]) == 0
-    assert "4 heads of 4" in capsys.readouterr().out
+    assert "4 heads of 4" in (report := capsys.readouterr().out)
+    assert report.count("length_penalty=1 (power)") == 2
 
 
 def test_another_checkpoint_needs_a_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
