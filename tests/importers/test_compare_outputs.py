@@ -17,7 +17,7 @@ class Stub:
     """What `compare` uses of a translator."""
 
     source_vocabulary = target_vocabulary = ByteVocabulary()
-    extra_length = 5
+    decode = SimpleNamespace(extra_length=5)
 
     def translate(self, lines: Sequence[str]) -> Any:
         return [[SimpleNamespace(text=OURS[line])] for line in lines]
