@@ -197,11 +197,12 @@ def test_a_run_may_go_on_with_its_data_though_its_own_source_is_gone(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 only")
-def test_a_folder_whose_name_is_not_utf_8(corpus: Path, tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+def test_a_folder_whose_name_is_not_utf_8(corpus: Path, tmp_path: Path) -> None:
     folder = corpus.rename(tmp_path / os.fsdecode(b"\xfcbung"))
     for _ in range(2):
         _prepare(folder, tmp_path / "data")
-    assert f" from {folder} (50 pairs)" in said.messages[-1]
+    origin = json.loads((tmp_path / "data/text2text/origin.json").read_text("utf-8"))
+    assert origin["paths"] == {"source_dir": str(folder)}
 
 
 @pytest.mark.parametrize("text", [None, "", '{"format": 1}'])
