@@ -74,7 +74,7 @@ def test_workers_that_do_not_agree_say_so(flags: list[str], tmp_path: Path) -> N
     job = Job(run, 2, *flags, own=("--train_steps=8", "--train_steps=9"))
     assert job.end() == [2, 2], job.errors()
     for errors in job.errors():
-        assert "\nerror: The workers do not agree on the recipe. All need the same command and the " in errors
+        assert "\nerror: The workers do not agree on the recipe. All need the same command, " in errors
     assert not (run / "hparams.json").exists()
 
 
