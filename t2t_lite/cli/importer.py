@@ -1,4 +1,4 @@
-"""t2t-lite-import: makes a run from a checkpoint of tensor2tensor, OpenNMT-tf or Marian and its vocabulary."""
+"""t2t-lite-import: makes a run from a model of tensor2tensor, OpenNMT-tf, Marian or Hugging Face's MarianMT."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import os
 import shlex
 import sys
+from collections.abc import Mapping
 
 from t2t_lite import registry
 from t2t_lite.cli import common
@@ -22,17 +23,22 @@ _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
     "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
     "Marian": "in Marian it is max-length-factor, 3, times the longest input of the batch",
+    "MarianMT": "in transformers it is max_length, whatever the input",
 }
 # Defaults of the search, where they are not a recipe's.
 _DEFAULTS = {
-    "beam_size": "4, or that of Marian's decoder.yml",
-    "length_penalty": "0.6, 0 for OpenNMT-tf, Marian's own",
-    "length_penalty_form": "gnmt, power for Marian",
+    "beam_size": "4, or that of the model's decoder.yml or generation_config.json",
+    "length_penalty": "0.6, 0 for OpenNMT-tf, the own one of Marian and MarianMT",
+    "length_penalty_form": "gnmt, power for Marian and MarianMT",
     "unknown_output": "true, false for Marian",
 }
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _NOT_OF_MARIAN = {"average": 1, "hparams_set": None, "target_space_id": None, "with_optimizer": None}
+_NOT_OF_HUGGING_FACE = {
+    **_NOT_OF_MARIAN,
+    **dict.fromkeys(("vocabulary", "target_vocabulary", "sentencepiece", "hparams")),
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -47,9 +53,9 @@ def main(argv: list[str] | None = None) -> int:
 def make_parser() -> common.Parser:
     parser = common.Parser(
         prog="t2t-lite-import",
-        description="Makes a run of a Transformer that tensor2tensor, OpenNMT-tf or Marian trained: its checkpoint, "
-        "its settings and its vocabulary. All other commands then take it as any run, and compute what was computed "
-        "there.",
+        description="Makes a run of a Transformer that tensor2tensor, OpenNMT-tf or Marian trained, or of a MarianMT "
+        "model of Hugging Face: its checkpoint, its settings and its vocabulary. All other commands then take it as "
+        "any run, and compute what was computed there.",
     )
     parser.add_argument(
         "--checkpoint",
@@ -57,7 +63,7 @@ def make_parser() -> common.Parser:
         required=True,
         help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
         "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT release, "
-        "unzipped, or an .npz file of Marian",
+        "unzipped, or an .npz file of Marian; or a folder of a MarianMT model of Hugging Face",
     )
     parser.add_argument("--average", type=common.positive, metavar="N", default=1, help="average a folder's N newest")
     parser.add_argument(
@@ -111,7 +117,7 @@ def make_parser() -> common.Parser:
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow, so that mistakes show at once.
     from t2t_lite.data.sources import read_lines
-    from t2t_lite.importers import marian_folder, vocabulary_kinds
+    from t2t_lite.importers import huggingface_files, marian_folder, vocabulary_kinds
 
     decoding = {name: getattr(args, name) for name in IN_SEARCH if getattr(args, name) is not None}
     problem = registry.problem("imported", languages=args.languages)
@@ -125,21 +131,29 @@ def _run(args: argparse.Namespace) -> int:
     check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
     sentencepiece = args.sentencepiece.split(",") if args.sentencepiece else []
-    of_marian = marian_folder.is_marian(args.checkpoint)
-    if of_marian:
-        if given := [name for name, usual in _NOT_OF_MARIAN.items() if getattr(args, name) != usual]:
-            raise UsageError(f"--{given[0]} is not for a model of Marian, such as {args.checkpoint}. Leave it out.")
+    of_huggingface = huggingface_files.is_huggingface(args.checkpoint)
+    of_marian = not of_huggingface and marian_folder.is_marian(args.checkpoint)
+    if of_huggingface:
+        _check_flags(args, "Hugging Face", _NOT_OF_HUGGING_FACE)
+        of_mt = huggingface_files.find(args.checkpoint)
+    elif of_marian:
+        _check_flags(args, "Marian", _NOT_OF_MARIAN)
         of_model = marian_folder.find(args.checkpoint, files, sentencepiece)
     elif not files:
-        raise UsageError("--vocabulary=FILE is missing; only the folder of a Marian model shows which one it has.")
+        raise UsageError(
+            "--vocabulary=FILE is missing; only the folder of a model of Marian or Hugging Face shows which one it has."
+        )
     else:
         loaded = [vocabulary_kinds.load(path) for path in files]
     load_tensorflow()
-    from t2t_lite.importers import import_report, marian, run_folder, t2t_slots, toolkits
+    from t2t_lite.importers import huggingface, import_report, marian, run_folder, t2t_slots, toolkits
 
     run_folder.check_folder(args.output_dir)
     vocabularies: tuple[AnyVocabulary, AnyVocabulary]
-    if of_marian:
+    if of_huggingface:
+        imported, vocabularies = huggingface.read(of_mt)
+        files = tuple(dict.fromkeys(map(str, of_mt.vocabularies)))
+    elif of_marian:
         imported, vocabularies = marian.read(of_model, args.hparams)
         files = tuple(dict.fromkeys(map(str, of_model.vocabularies)))
     else:
@@ -177,6 +191,11 @@ def _run(args: argparse.Namespace) -> int:
     print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
     print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")
     return 0
+
+
+def _check_flags(args: argparse.Namespace, origin: str, others: Mapping[str, object]) -> None:
+    if given := [name for name, usual in others.items() if getattr(args, name) != usual]:
+        raise UsageError(f"--{given[0]} is not for a model of {origin}, such as {args.checkpoint}. Leave it out.")
 
 
 def _compare(output_dir: str, toolkit: str, inputs: list[str], outputs: list[str]) -> list[str]:

@@ -112,6 +112,7 @@ def _positions(imported: Imported) -> str:
         "learned": f"learned, {rows - 1}, then zeros" if of_t2t else f"learned, {rows}",
         "tensor2tensor": "sines, then cosines",
         "opennmt": "sines, then cosines, from 1",
+        "sinusoidal": "sines, then cosines, at transformers' rates, which differ from Marian's",
         "none": "none",
     }[described.positions]
     return (

@@ -48,8 +48,8 @@ def is_marian(path: str | os.PathLike[str]) -> bool:
     """Whether a path is of a Marian model, in any form, also one that is refused: a file, or a folder with one."""
     path = Path(path)
     if not path.is_dir():
-        return path.suffix in (".npz", ".bin", ".safetensors")
-    return any(_models(path, ending) for ending in ("npz", "bin", "safetensors")) and not any(path.glob("*.index"))
+        return path.suffix in (".npz", ".bin")
+    return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
 
 
 def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
@@ -65,11 +65,6 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent
-    if not _models(folder, "npz") and ((folder / "config.json").is_file() or _models(folder, "safetensors")):
-        raise UsageError(
-            f"{folder} has a model in the form of Hugging Face, which computes other positions than Marian and cannot "
-            "be imported. Give the release that it was converted from, which has an .npz file."
-        )
     decoder = folder / "decoder.yml"
     settings = read_yaml(decoder) if decoder.is_file() else {}
     model = _model(folder, settings.get("models"), decoder) if path.is_dir() else path
@@ -115,14 +110,21 @@ def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocab
         DataError: a file is missing, damaged, or of another model.
     """
     cleaning = marian_cleaning.read(files.script) if files.script else []
-    sides = [
-        MarianVocabulary.make(_pieces(path, size), _bytes(model), cleaning)
-        for path, size, model in zip(files.vocabularies, sizes, files.sentencepiece, strict=True)
-    ]
-    source, target = sides
-    pieces = source.pieces(range(source.size))
-    if labels := [piece for piece in pieces if re.fullmatch(LABEL, piece)]:
-        source = MarianVocabulary.make(pieces[1:], source.model, cleaning, labels)
+    pieces = [_pieces(path, size) for path, size in zip(files.vocabularies, sizes, strict=True)]
+    return make_vocabularies(pieces, [read_bytes(model) for model in files.sentencepiece], cleaning)
+
+
+def make_vocabularies(
+    pieces: Sequence[Sequence[str]], models: Sequence[bytes], cleaning: Sequence[tuple[str, str]] = ()
+) -> tuple[MarianVocabulary, MarianVocabulary]:
+    """Returns the vocabularies of source and target; one object if nothing in them differs.
+
+    Args:
+        pieces, models: of each side; see `MarianVocabulary.make`.
+    """
+    labels = [piece for piece in pieces[0] if re.fullmatch(LABEL, piece)]
+    source = MarianVocabulary.make(pieces[0], models[0], cleaning, labels)
+    target = MarianVocabulary.make(pieces[1], models[1], cleaning)
     return (source, source) if source.data == target.data else (source, target)
 
 
@@ -163,7 +165,8 @@ def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
     return found
 
 
-def _bytes(path: Path) -> bytes:
+def read_bytes(path: Path) -> bytes:
+    """Returns a file's content; DataError if it cannot be read, or is longer than a vocabulary."""
     try:
         with open(path, "rb") as file:
             data = file.read(_LARGEST + 1)
@@ -175,7 +178,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _pieces(path: Path, size: int) -> list[str]:
-    data = _bytes(path)
+    data = read_bytes(path)
     if path.suffix != ".spm":
         return read_pieces(data, str(path), size)
     model = load_sentencepiece(data)

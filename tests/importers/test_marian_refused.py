@@ -134,7 +134,7 @@ def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture
     (model.parent / "decoder.yml").unlink()
     assert "Bergamot" in _refused(model.parent, capsys)
     (model.parent / "config.json").write_text("{}")
-    assert "Hugging Face" in _refused(model.parent, capsys)
+    assert "no model.safetensors" in _refused(model.parent, capsys)
 
 
 def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
