@@ -190,7 +190,7 @@ def _search(settings: Mapping[str, Any], padding: int) -> dict[str, Any]:
     _check(settings, {**_SEARCHED, "bad_words_ids": (None, [], [[padding]])})
     found: dict[str, Any] = {"length_penalty_form": "power"}
     for name, field, usual in (("num_beams", "beam_size", 1), ("length_penalty", "length_penalty", 1.0)):
-        value = settings.get(name)
+        value: Any = settings.get(name)
         found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
         if value is not None and found[field] != value:
             raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")

@@ -18,7 +18,7 @@ from t2t_lite.importers.marian_folder import read_bytes
 _SETTINGS, _MODEL, _PICKLE = "config.json", "model.safetensors", "pytorch_model.bin"
 _LONGEST_HEADER = 1 << 24  # bytes; 400 for each tensor are many
 _BFLOAT16 = "BF16"  # the upper half of a float32
-_TYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), _BFLOAT16: np.dtype("<u2")}
+_TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), _BFLOAT16: np.dtype("<u2")}
 
 
 @dataclasses.dataclass(frozen=True)
