@@ -103,8 +103,10 @@ def find_setting_changes(store: Store, problem: Problem, vocabularies: Vocabular
     ]
 
 
-def _describe_vocabularies(vocabularies: Vocabularies | None) -> str | None:
-    return vocabularies and " and ".join(dict.fromkeys(f"checksum {v.checksum[:12]}..." for v in vocabularies))
+def _describe_vocabularies(vocabularies: Vocabularies | None) -> str:
+    if vocabularies is None:
+        return "none given (--vocabulary)"
+    return " and ".join(dict.fromkeys(f"checksum {v.checksum[:12]}..." for v in vocabularies))
 
 
 def find_data_changes(store: Store, problem: Problem, progress: OnPairs, *, trained: bool = False) -> list[str]:

@@ -47,7 +47,9 @@ def test_a_shared_one(tmp_path: Path) -> None:
     assert settings["vocabulary"] == [vocabulary.checksum] * 2
     assert "vocab_size" not in settings
     assert prepare(problem, tmp_path / "data", vocabularies=vocabularies).manifest == store.manifest
-    with pytest.raises(UsageError, match=r"settings:\n  vocabulary: 'checksum \w{12}\.\.\.' -> None"):
+    with pytest.raises(
+        UsageError, match=r"settings:\n  vocabulary: 'checksum \w{12}\.\.\.' -> 'none given \(--vocabulary\)'"
+    ):
         prepare(problem, tmp_path / "data")
     other = train_vocabulary(_LINES, size=40)
     with pytest.raises(UsageError, match=r"vocabulary: 'checksum \w{12}\.\.\.' -> 'checksum \w{12}\.\.\.'\n"):

@@ -39,7 +39,7 @@ def test_sound_pairs_stay(run: Run, chinese: Path, tmp_path: Path) -> None:
     assert "Cleaning leaves out no training pairs.\n" in done.stderr
     assert "which is much" not in done.stderr
     done = run("datagen", *flags, f"--data_dir={tmp_path}/b", "--clean_max_words=6", quick=True)
-    assert "of the training pairs, which is much. If they are sound: --clean_max_words (6) and" in done.stderr
+    assert "of the training pairs, which is much. If they are sound, name the other reasons" in done.stderr
     done = run("datagen", *flags, f"--data_dir={tmp_path}/b", quick=True, status=2)
     assert "clean_max_words: 6 -> 250" in done.stderr
     done = run("datagen", *flags[:-1], f"--data_dir={tmp_path}/c", "--clean_max_ratio=3", quick=True, status=2)

@@ -83,7 +83,7 @@ def test_a_sentencepiece_model_of_ones_own(run: Run, second: Path, tmp_path: Pat
     done = run("datagen", *flags, f"--vocabulary={tmp_path / 'own.model'}", quick=True)
     assert "vocabulary: 150 pieces, shared\n" in done.stdout
     done = run("datagen", *flags, status=2, quick=True)
-    assert f"  vocabulary: checksum {own.checksum[:12]}... -> none given (--vocabulary)\n" in done.stderr
+    assert f"  vocabulary: 'checksum {own.checksum[:12]}...' -> 'none given (--vocabulary)'\n" in done.stderr
     done = run(
         "trainer",
         *flags,
