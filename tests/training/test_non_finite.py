@@ -63,7 +63,7 @@ def _rows_of(rows: np.ndarray, part: int) -> np.ndarray:
 
 
 def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
-    """A piece of the sources that is in two or three of the batches, not in the first, and where it is."""
+    """A piece that two or three of the batches have, not the first and not dev, and where it is."""
     split = trainer.store.split("train")
     plan = trainer._make_plan()
     holds: dict[int, dict[int, set[int]]] = {}
@@ -72,8 +72,15 @@ def _find_piece(trainer: Trainer) -> tuple[int, dict[int, list[int]]]:
             for pair in _rows_of(plan.batch(step).rows, part).ravel():
                 for piece in split.source[pair].tolist() if pair >= 0 else []:
                     holds.setdefault(piece, {}).setdefault(step, set()).add(part)
+    dev = trainer.store.split("dev").source
+    of_dev = {piece for number in range(len(dev)) for piece in dev[number].tolist()}
     for piece, steps in holds.items():
-        if 1 not in steps and len(steps) in (2, 3) and [1] in [sorted(parts) for parts in steps.values()]:
+        if (
+            piece not in of_dev
+            and 1 not in steps
+            and len(steps) in (2, 3)
+            and [1] in [sorted(parts) for parts in steps.values()]
+        ):
             return piece, {step: sorted(parts) for step, parts in sorted(steps.items())}
     raise AssertionError
 
