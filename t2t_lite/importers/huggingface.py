@@ -128,29 +128,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     if files.search.get("renormalize_logits"):
         weights[_BIAS][0] = _NEVER
     fold_biases(weights)
-    description = Description(
-        num_layers=sizes["encoder_layers"],
-        num_decoder_layers=sizes["decoder_layers"],
-        d_model=d_model,
-        d_ff=sizes["encoder_ffn_dim"],
-        num_heads=heads,
-        d_k=d_model // heads,
-        d_v=d_model // heads,
-        norm="post",
-        positions="sinusoidal",
-        max_positions=0,
-        max_relative_position=0,
-        attention_biases=True,
-        source_vector=False,
-        source_vocab_size=rows_of[0],
-        target_vocab_size=rows_of[1],
-        shared=shared and tied,
-        share_embeddings=tied,
-        norm_epsilon=_EPSILON,
-        start_vector=_START in weights,
-        output_bias=True,
-        activation={"silu": "swish"}.get(settings["activation_function"], settings["activation_function"]),
-    )
+    description = _describe(sizes, rows_of, shared, tied, settings["activation_function"], starts=_START in weights)
     models = [read_bytes(path) for path in files.sentencepiece]
     source, target = make_vocabularies((source_pieces, target_pieces), models)
     if source is target and not description.shared:
@@ -167,6 +145,36 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
         search,
     )
     return imported, (source, target)
+
+
+def _describe(
+    sizes: Mapping[str, int], rows: tuple[int, int], shared: bool, tied: bool, activation: str, *, starts: bool
+) -> Description:
+    """The model's description; `starts`: its start vector is not zero."""
+    heads = sizes["encoder_attention_heads"]
+    return Description(
+        num_layers=sizes["encoder_layers"],
+        num_decoder_layers=sizes["decoder_layers"],
+        d_model=sizes["d_model"],
+        d_ff=sizes["encoder_ffn_dim"],
+        num_heads=heads,
+        d_k=sizes["d_model"] // heads,
+        d_v=sizes["d_model"] // heads,
+        norm="post",
+        positions="sinusoidal",
+        max_positions=0,
+        max_relative_position=0,
+        attention_biases=True,
+        source_vector=False,
+        source_vocab_size=rows[0],
+        target_vocab_size=rows[1],
+        shared=shared and tied,
+        share_embeddings=tied,
+        norm_epsilon=_EPSILON,
+        start_vector=starts,
+        output_bias=True,
+        activation={"silu": "swish"}.get(activation, activation),
+    )
 
 
 def _check(settings: Mapping[str, Any], expressed: Mapping[str, tuple[Any, ...]]) -> None:

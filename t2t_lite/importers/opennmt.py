@@ -27,7 +27,7 @@ from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
 
 _ENDING = "/.ATTRIBUTES/VARIABLE_VALUE"  # of TensorFlow 2
 _MODEL = "model/"
-_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; the names say so, too
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"  # which object has which variable; so do the names
 _EPSILON = 1e-3  # Keras' default, which its LayerNorm has since 2.3
 _START = 1  # the id of <s>
 _TABLES = ("source_embedding", "target_embedding", "softmax")

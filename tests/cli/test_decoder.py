@@ -134,7 +134,7 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
     (tmp_path / "in.partial").write_text("b\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(OpenRequest, "check", lambda request: [])
-    monkeypatch.setattr(decode, "load_tensorflow", lambda: pytest.fail("it goes on"))
+    monkeypatch.setattr(decode, "load_tensorflow", lambda: pytest.fail("it continues"))
     assert decoder.main(["--output_dir=run", *flags]) == 2
     assert message in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}

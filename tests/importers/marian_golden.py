@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
+from t2t_lite.cli import importer
 from t2t_lite.ids import UNK
 from t2t_lite.importers import marian, marian_folder, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
@@ -89,3 +91,15 @@ def set_setting(name: str, value: str) -> Callable[[dict[str, Any]], None]:
         arrays[KEY] = np.frombuffer(f"{text}{name}: {value}\0".encode(), np.int8)
 
     return change
+
+
+def refused(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """Returns the message with which an import ends."""
+    run = folder.parent / "run"
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}", *flags]) in (1, 2)
+    assert not run.exists()
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "Traceback" not in message
+    assert len(message) < 1000 + len(str(folder))
+    return message

@@ -14,6 +14,7 @@ import t2t_lite
 from t2t_lite.cli import exporter, importer
 from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
+from tests.importers.marian_golden import refused
 
 _GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 _NAMES = ("tied", "untied", "two_tables", "all_apart")
@@ -201,17 +202,6 @@ def _set(folder: Path, file: str, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
 
 
-def _refused(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    run = folder.parent / "run"
-    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}", *flags]) in (1, 2)
-    assert not run.exists()
-    message = capsys.readouterr().err
-    assert message.startswith("error: ")
-    assert "Traceback" not in message
-    assert len(message) < 1000
-    return message
-
-
 @pytest.mark.parametrize(
     ("file", "name", "value"),
     [
@@ -250,7 +240,7 @@ def test_what_cannot_be_expressed_is_named(
 ) -> None:
     folder = _folder(tmp_path / "model")
     _set(folder, file, **{name: value})
-    message = _refused(folder, capsys)
+    message = refused(folder, capsys)
     assert {"encoder_attention_heads": "heads"}.get(name, name) in message or (
         name == "num_beams" and "beam_size" in message
     )
@@ -283,7 +273,7 @@ def test_damaged_headers(
 ) -> None:
     folder = _folder(tmp_path / "model")
     _write(folder, _tensors(folder), change)
-    assert "is no safetensors file, or it is damaged" in _refused(folder, capsys)
+    assert "is no safetensors file, or it is damaged" in refused(folder, capsys)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +284,7 @@ def test_damaged_headers(
 def test_files_that_are_no_safetensors(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _folder(tmp_path / "model")
     (folder / "model.safetensors").write_bytes(data)
-    assert "is no safetensors file, or it is damaged" in _refused(folder, capsys)
+    assert "is no safetensors file, or it is damaged" in refused(folder, capsys)
 
 
 def _add(name: str, array: Any) -> Callable[[dict[str, Any]], Any]:
@@ -322,13 +312,13 @@ def test_tensors_that_do_not_fit(
     tensors = _tensors(folder)
     change(tensors)
     _write(folder, tensors)
-    assert message in _refused(folder, capsys)
+    assert message in refused(folder, capsys)
 
 
 def test_other_types_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _folder(tmp_path / "model")
     _write(folder, _tensors(folder), _entry(dtype="I32"))
-    assert "final_logits_bias is of type I32" in _refused(folder, capsys)
+    assert "final_logits_bias is of type I32" in refused(folder, capsys)
 
 
 @pytest.mark.parametrize(
@@ -357,23 +347,23 @@ def test_folders_with_wrong_files(
         (folder / file).unlink()
     else:
         (folder / file).write_bytes(data)
-    assert message in _refused(folder, capsys)
+    assert message in refused(folder, capsys)
 
 
 def test_pieces_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _folder(tmp_path / "model")
     text = (folder / "vocab.json").read_text("utf-8")
     (folder / "vocab.json").write_text(text.replace('"7"', '"\\ud800"'), "utf-8")
-    assert "no text" in _refused(folder, capsys)
+    assert "no text" in refused(folder, capsys)
 
 
 def test_pickles_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _folder(tmp_path / "model")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "MarianMTModel.from_pretrained('.').save_pretrained('.')" in _refused(folder, capsys)
+    assert "MarianMTModel.from_pretrained('.').save_pretrained('.')" in refused(folder, capsys)
 
 
 @pytest.mark.parametrize("flag", ["vocabulary=x", "sentencepiece=x", "hparams=x=1", "average=2", "with_optimizer"])
 def test_flags_of_other_toolkits(tmp_path: Path, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    message = _refused(_folder(tmp_path / "model"), capsys, f"--{flag}")
+    message = refused(_folder(tmp_path / "model"), capsys, f"--{flag}")
     assert f"--{flag.partition('=')[0]} is not for a model of Hugging Face" in message

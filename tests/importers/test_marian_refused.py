@@ -11,20 +11,9 @@ import numpy as np
 import pytest
 
 from t2t_lite.cli import importer
-from tests.importers.marian_golden import GOLDEN, changed, set_setting
+from tests.importers.marian_golden import GOLDEN, changed, refused, set_setting
 
 _BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
-
-
-def _refused(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> str:
-    """Returns the message with which an import ends."""
-    run = folder.parent / "run"
-    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}", *flags]) in (1, 2)
-    assert not run.exists()
-    message = capsys.readouterr().err
-    assert message.startswith("error: ")
-    assert "Traceback" not in message
-    return message
 
 
 @pytest.mark.parametrize(
@@ -57,13 +46,13 @@ def _refused(folder: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> s
 def test_what_cannot_be_expressed_is_named(
     tmp_path: Path, name: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = _refused(changed(tmp_path / "model", "labels", set_setting(name, value)), capsys)
+    message = refused(changed(tmp_path / "model", "labels", set_setting(name, value)), capsys)
     assert {"transformer-heads": "heads"}.get(name, name.removeprefix("transformer")) in message
 
 
 def test_pre_norm_models_of_old_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = changed(tmp_path / "model", "prenorm", set_setting("version", "v1.10.24 4dd30b5"))
-    assert "before 1.11" in _refused(folder, capsys)
+    assert "before 1.11" in refused(folder, capsys)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +75,7 @@ def test_pre_norm_models_of_old_releases(tmp_path: Path, capsys: pytest.CaptureF
 def test_arrays_that_do_not_fit(
     tmp_path: Path, change: Callable[[dict[str, Any]], Any], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = _refused(changed(tmp_path / "model", "labels", change), capsys)
+    found = refused(changed(tmp_path / "model", "labels", change), capsys)
     assert message.split()[-1] in found
 
 
@@ -116,7 +105,7 @@ def test_damaged_arrays(tmp_path: Path, data: bytes, capsys: pytest.CaptureFixtu
     ):
         for member in old.namelist():
             new.writestr(member, data if member == "Wemb.npy" else old.read(member))
-    assert "Wemb" in _refused(tmp_path / "model", capsys)
+    assert "Wemb" in refused(tmp_path / "model", capsys)
 
 
 def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,17 +113,17 @@ def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture
     model = tmp_path / "model" / "opus.npz"
     whole = model.read_bytes()
     model.write_bytes(whole[: len(whole) // 2])
-    assert "damaged" in _refused(model.parent, capsys)
+    assert "damaged" in refused(model.parent, capsys)
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("Wemb.npy", bytes(1 << 24))
     model.write_bytes(bomb.getvalue())
-    assert "unpack to" in _refused(model.parent, capsys)
+    assert "unpack to" in refused(model.parent, capsys)
     model.rename(model.with_suffix(".bin"))
     (model.parent / "decoder.yml").unlink()
-    assert "Bergamot" in _refused(model.parent, capsys)
+    assert "Bergamot" in refused(model.parent, capsys)
     (model.parent / "config.json").write_text("{}")
-    assert "no model.safetensors" in _refused(model.parent, capsys)
+    assert "no model.safetensors" in refused(model.parent, capsys)
 
 
 def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
@@ -176,7 +165,7 @@ def test_folders_with_wrong_files(
     change(tmp_path / "model")
     if message == "source.spm":
         (tmp_path / "model" / "source.spm").unlink()
-    found = _refused(tmp_path / "model", capsys, *flags)
+    found = refused(tmp_path / "model", capsys, *flags)
     assert message in found
     assert message != "source.spm" or "subword-nmt" in found
 
@@ -198,4 +187,4 @@ def test_settings_beside_an_old_file_and_those_given(tmp_path: Path, capsys: pyt
 
 
 def test_another_checkpoint_needs_a_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "--vocabulary=FILE is missing" in _refused(tmp_path, capsys)
+    assert "--vocabulary=FILE is missing" in refused(tmp_path, capsys)

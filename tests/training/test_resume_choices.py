@@ -129,7 +129,7 @@ def test_losses_on_the_data_of_another_run_are_forgotten(
 
 @pytest.mark.nightly
 def test_the_flops_are_of_the_runs_own_updates(toy_store: Store, small_hparams: HParams, tmp_path: Path) -> None:
-    """The updates of the training that it goes on with do not count, also after a restart between two lines."""
+    """The updates of the run that it continues do not count, also after a restart between two lines."""
     hparams = config.override(small_hparams, "log_every=4,save_every=3,eval_every=100,eval_lines=2,extra_length=1")
     _trainer(tmp_path / "old", toy_store, hparams).checkpoints.save(40)
     run, hparams = tmp_path / "run", config.replace(hparams, train_steps=46)
