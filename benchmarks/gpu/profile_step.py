@@ -14,6 +14,7 @@ import glob
 import re
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,7 @@ def main() -> int:
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     _, *lengths, vocab_size = WORKLOADS[args.hparams_set]
     step, _ = training_step(hparams, (args.rows, lengths[0], lengths[1], vocab_size), 1, "on")
-    for _ in range(4):
-        step()
+    step(times=4)
     kernels = sorted(trace(step), key=lambda kernel: kernel[1])
     if not kernels:
         print("The profiler has seen no kernel of a GPU.")
@@ -48,15 +48,14 @@ def main() -> int:
     return 0
 
 
-def trace(step: Any) -> list[tuple[str, int, int]]:
+def trace(step: Callable[..., Any]) -> list[tuple[str, int, int]]:
     """Returns (name, start, duration), in ps, of all kernels of STEPS steps."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
-        for _ in range(STEPS):
-            step()
+        step(times=STEPS)
         tf.profiler.experimental.stop()
         (path,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
         space = xplane_pb2.XSpace()
@@ -74,14 +73,18 @@ def trace(step: Any) -> list[tuple[str, int, int]]:
 def print_kernels(kernels: list[tuple[str, int, int]], kinds: int) -> None:
     """Prints sums by kind, and the time in which no kernel ran."""
     by_kind: dict[str, list[int]] = collections.defaultdict(list)
-    waits, end = 0, kernels[0][1]
+    waits, end = [], kernels[0][1]
     for name, start, duration in kernels:
         by_kind[re.sub(r"\d+", "N", name)].append(duration)
-        waits += max(start - end, 0)
+        waits.append((max(start - end, 0), name))
         end = max(end, start + duration)
     whole = end - kernels[0][1]
     ms, number = whole / 1e9 / STEPS, len(kernels) / STEPS
-    print(f"a step: {ms:.2f} ms, {number:.0f} kernels; in {waits / whole:.0%} of it none ran")
+    print(f"a step: {ms:.2f} ms, {number:.0f} kernels; in {sum(ps for ps, _ in waits) / whole:.0%} of it none ran")
+    for least, most in ((0, 2), (2, 10), (10, 100), (100, 1e9)):
+        some = [ps for ps, _ in waits if least <= ps / 1e6 < most]
+        print(f"waits from {least} us: {len(some) / STEPS:.1f} a step, {sum(some) / 1e9 / STEPS:.2f} ms")
+    print("longest, in ms:", ", ".join(f"{ps / 1e9:.2f} before {name[:40]}" for ps, name in sorted(waits)[:-9:-1]))
     print(f"| {'ms a step':>9} | {'kernels':>7} | mean us | kind |\n|---|---|---|---|")
     ordered = sorted(by_kind.items(), key=lambda item: -sum(item[1]))
     for name, durations in ordered[:kinds]:

@@ -76,7 +76,7 @@ PARTS = (
     Part("search_one", 40, f"{SEARCH} --workload=D3", f"{FEW} --workload=D3", LEDGER),
     Part(
         "multi30k",
-        180,
+        240,
         f"{MULTI30K} {TOK} --hparams=seed=4",
         f"{MULTI30K} --problem=toy_ende --hparams={ONE_UPDATE}",
         RUN,
@@ -85,6 +85,7 @@ PARTS = (
     Part("kernels_big", 75, f"{KERNELS} --hparams_set=big", f"{KERNELS} --hparams_set=tiny --rows=16"),
     Part("base_untuned", 60, BASE, TINY, xla_flags="--xla_gpu_autotune_level=0"),
     Part("base_cublaslt", 60, BASE, TINY, xla_flags="--xla_gpu_enable_cublaslt=true"),
+    Part("base_no_graphs", 60, BASE, TINY, xla_flags="--xla_gpu_enable_command_buffer="),
     Part("base_as_it_comes", 110, BASE, TINY, xla_flags=XLA_AS_IT_COMES),
     _exact("exact_1"),
     _exact("exact_2"),
