@@ -12,6 +12,7 @@ import argparse
 import collections
 import glob
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,13 +35,14 @@ def main() -> int:
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--rows", type=int, default=784)
     parser.add_argument("--kinds", type=int, default=40, help="how many kinds of kernels are printed")
+    parser.add_argument("--keep", type=Path, help="writes the profiler's file here; it has the host's calls, too")
     args = parser.parse_args()
     load_tensorflow()
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     _, *lengths, vocab_size = WORKLOADS[args.hparams_set]
     step, _ = training_step(hparams, (args.rows, lengths[0], lengths[1], vocab_size), 1, "on")
     step(times=4)
-    kernels = sorted(trace(step), key=lambda kernel: kernel[1])
+    kernels = sorted(trace(step, args.keep), key=lambda kernel: kernel[1])
     if not kernels:
         print("The profiler has seen no kernel of a GPU.")
         return 0
@@ -48,7 +50,7 @@ def main() -> int:
     return 0
 
 
-def trace(step: Callable[..., Any]) -> list[tuple[str, int, int]]:
+def trace(step: Callable[..., Any], keep: Path | None) -> list[tuple[str, int, int]]:
     """Returns (name, start, duration), in ps, of all kernels of STEPS steps."""
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -58,6 +60,8 @@ def trace(step: Callable[..., Any]) -> list[tuple[str, int, int]]:
         step(times=STEPS)
         tf.profiler.experimental.stop()
         (path,) = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
+        if keep:
+            shutil.copy(path, keep)
         space = xplane_pb2.XSpace()
         space.ParseFromString(Path(path).read_bytes())
     found = []
