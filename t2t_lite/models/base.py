@@ -224,6 +224,14 @@ class Model(keras.Model, abc.ABC):
         """
         return {}
 
+    @property
+    def alignment_attention(self) -> Any:
+        """The layer whose first head is an alignment of the target with the source; None: there is no such head.
+
+        It gives its float32 weights [B, H, T, S] to its `recorder` (layers/recording.py), as in "memory" above.
+        """
+        return None
+
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """Returns float32 logits [B, T, V] of all positions at once (teacher forcing)."""
         return self.logits(self.hidden(batch, seed))

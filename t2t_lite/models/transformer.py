@@ -191,6 +191,11 @@ class Transformer(NoBuildTrace, Model):
             self(batch)
         return {name: ops.stack(weights, axis=1) for name, weights in seen.items()}
 
+    @property
+    def alignment_attention(self) -> Any:
+        layer = self.hparams.alignment_layer
+        return self.decoder.blocks[layer - 1].cross_attention if layer else None
+
     def _decode(
         self, ids: Any, positions: Any, memory: Any, bias: Any, memory_bias: Any, caches: Any = None, seed: Any = None
     ) -> Any:

@@ -70,6 +70,9 @@ class TransformerHParams(HParams):
     )
     attention_dropout: float = field(0.0, "on attention weights; not in the paper", FRACTION)
     relu_dropout: float = field(0.0, "inside the feed-forward network; not in the paper", FRACTION)
+    alignment_layer: int = field(
+        0, "the decoder's layer, from 1, whose first head over the source is an alignment; 0: there is none", (0, 256)
+    )
     remat: bool = field(
         False,
         "keep only the inputs of layers, and compute the rest again: less memory, a quarter more time",
@@ -81,6 +84,11 @@ class TransformerHParams(HParams):
         if self.d_model % 2:
             raise UsageError(
                 f"hparams: d_model={self.d_model} must be even: sines and cosines alternate (section 3.5)."
+            )
+        if self.alignment_layer > self.decoder_layers:
+            raise UsageError(
+                f"hparams: alignment_layer={self.alignment_layer}: the decoder has {self.decoder_layers} layers, "
+                "counted from 1."
             )
         if self.attention_window and self.max_relative_position:
             raise UsageError(
