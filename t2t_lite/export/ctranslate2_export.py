@@ -39,7 +39,8 @@ _EXPRESSED = {
     *("positions", "max_positions", "max_relative_position", "source_vector", "source_end", "start_vector"),
     *("output_bias", "attention_biases", "share_embeddings", "activation", "alignment_layer"),
 }
-_OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat"}  # change no output
+# Settings that change no output.
+_OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat", "guided_alignment"}
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
 
 
@@ -114,7 +115,7 @@ def _spec(translator: Translator) -> Any:
     spec = TransformerSpec(
         TransformerEncoderSpec(hparams.num_layers, hparams.num_heads, **shape),
         TransformerDecoderSpec(
-            hparams.decoder_layers, hparams.num_heads, **shape, alignment_layer=hparams.alignment_layer - 1
+            hparams.decoder_layers, hparams.num_heads, **shape, alignment_layer=hparams.aligning_layer - 1
         ),
     )
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)

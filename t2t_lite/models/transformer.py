@@ -59,7 +59,7 @@ class Transformer(NoBuildTrace, Model):
         experts: Experts | None = None,
     ) -> None:
         super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="transformer")
-        self.remat = hparams.remat
+        self.remat, self.guided_alignment = hparams.remat, hparams.guided_alignment
         d_model, tied, dtype = hparams.d_model, hparams.share_embeddings, self.dtype_policy.name
 
         def embedding(vocab_size: int, name: str) -> Embedding:
@@ -193,7 +193,7 @@ class Transformer(NoBuildTrace, Model):
 
     @property
     def alignment_attention(self) -> Any:
-        layer = self.hparams.alignment_layer
+        layer = self.hparams.aligning_layer
         return self.decoder.blocks[layer - 1].cross_attention if layer else None
 
     def _decode(
