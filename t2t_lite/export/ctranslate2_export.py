@@ -37,9 +37,10 @@ _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says othe
 _EXPRESSED = {
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "norm_epsilon"),
     *("positions", "max_positions", "max_relative_position", "source_vector", "source_end", "start_vector"),
-    *("output_bias", "attention_biases", "share_embeddings", "activation"),
+    *("output_bias", "attention_biases", "share_embeddings", "activation", "alignment_layer"),
 }
-_OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat"}  # change no output
+# Settings that change no output.
+_OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat", "guided_alignment"}
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
 
 
@@ -113,7 +114,9 @@ def _spec(translator: Translator) -> Any:
     }
     spec = TransformerSpec(
         TransformerEncoderSpec(hparams.num_layers, hparams.num_heads, **shape),
-        TransformerDecoderSpec(hparams.decoder_layers, hparams.num_heads, **shape),
+        TransformerDecoderSpec(
+            hparams.decoder_layers, hparams.num_heads, **shape, alignment_layer=hparams.aligning_layer - 1
+        ),
     )
     spec.encoder.embeddings[0].weight = _array(model.source_embedding.table)
     if relative:  # then it adds nothing to embeddings; it multiplies them by sqrt(D), as we do

@@ -11,6 +11,7 @@ Matrices are [outputs, inputs] there; heads are blocks of rows.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 from t2t_lite.errors import DataError
 from t2t_lite.importers.huggingface_files import Files, SafeTensors, read_object
 from t2t_lite.importers.imported import Description, Imported
-from t2t_lite.importers.marian_folder import make_vocabularies, read_bytes
+from t2t_lite.importers.marian_folder import make_vocabularies, read_bytes, trained_to_align
 from t2t_lite.importers.marian_vocabulary import PADDING, SPECIAL
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
@@ -129,6 +130,8 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
         weights[_BIAS][0] = _NEVER
     fold_biases(weights)
     description = _describe(sizes, rows_of, shared, tied, settings["activation_function"], starts=_START in weights)
+    if trained_to_align(files.model):
+        description = dataclasses.replace(description, alignment_layer=sizes["decoder_layers"])
     models = [read_bytes(path) for path in files.sentencepiece]
     source, target = make_vocabularies((source_pieces, target_pieces), models)
     if source is target and not description.shared:

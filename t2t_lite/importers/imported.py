@@ -52,6 +52,7 @@ class Description:
     start_vector: bool = False
     output_bias: bool = False
     activation: str = "relu"
+    alignment_layer: int = 0
 
 
 def shape_of(shapes: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:

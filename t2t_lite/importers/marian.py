@@ -18,7 +18,7 @@ import numpy as np
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.importers.marian_files import Arrays, parse_yaml, read_yaml
-from t2t_lite.importers.marian_folder import Files, load_vocabularies
+from t2t_lite.importers.marian_folder import Files, load_vocabularies, trained_to_align
 from t2t_lite.importers.marian_settings import KEY, Settings
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
@@ -101,6 +101,8 @@ def _settings(arrays: Arrays, files: Files, hparams: str | None) -> Settings:
         found = {name: value for name, value in read_yaml(beside).items() if name.startswith(names)}
     else:
         found = {}
+    if (guided := trained_to_align(files.model)) is not None:
+        found["guided-alignment"] = str(guided).lower()
     found |= given
     if lacking := [name for name in ("transformer-heads", "transformer-ffn-activation") if name not in found]:
         raise UsageError(
@@ -185,5 +187,6 @@ def _describe(weights: Mapping[str, Any], settings: Settings) -> Description:
         shared=shared,
         share_embeddings=settings.tied,
         activation=settings.values["transformer-ffn-activation"],
+        alignment_layer=settings.alignment_layer,
         output_bias=True,
     )

@@ -24,6 +24,7 @@ _OF_TRAINING = (".optimizer.npz", ".ema.npz")  # beside a model; not needed
 _SPM = ("source.spm", "target.spm")
 _LARGEST = 1 << 26  # bytes of a vocabulary or a SentencePiece model
 _BPE = "source.bpe"
+_ALIGNS = "transformer-align"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +99,19 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
         script if script.is_file() else None,
         _search(settings, decoder),
     )
+
+
+def trained_to_align(model: Path) -> bool | None:
+    """Whether a head of a model was trained to be an alignment; None: neither its files nor their names say it.
+
+    OPUS-MT calls such models transformer-align, in the name of the model or in README.md. Marian writes all settings of
+    a training beside its model.
+    """
+    readme, settings = model.with_name("README.md"), model.with_name(f"{model.name}.yml")
+    if _ALIGNS in model.name or (readme.is_file() and _ALIGNS.encode() in read_bytes(readme)):
+        return True
+    said = re.search(rb"(?m)^guided-alignment: *(.*?)\r?$", read_bytes(settings)) if settings.is_file() else None
+    return None if said is None else said[1].strip(b"\"'") not in (b"", b"none")
 
 
 def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocabulary, MarianVocabulary]:

@@ -102,6 +102,12 @@ def plan_start(request: StartRequest) -> Start:
     spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
+    weight = getattr(spec.hparams, "guided_alignment", 0.0)
+    if weight and not problem.aligned:
+        raise UsageError(
+            f"guided_alignment={weight:g} needs the alignments of the training text, and {problem.name} has none. Give "
+            "--problem=text2text --alignments=align, for files such as train.align beside train.en and train.de."
+        )
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
         print(note, flush=True)

@@ -100,6 +100,7 @@ class TrainStep:
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
+        names += ["alignment"] if model.guided_alignment else []
         self._batch_spec = {name: tf.TensorSpec(cut, tf.int32) for name in names}
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
         lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
@@ -125,7 +126,8 @@ class TrainStep:
         The update is not applied if the loss or the gradient norm is not finite.
 
         Args:
-            batch: int32 arrays [rows, length], padded with 0.
+            batch: int32 arrays [rows, length], padded with 0, as `pipeline.batches` yields them; aligned ones if the
+                model has a guided_alignment.
             learning_rate: of this step.
             stop: whether this process would like to stop after it.
             after_bad: whether to apply it even if the update before was not applied.
@@ -158,7 +160,7 @@ class TrainStep:
         Raises:
             OutOfMemoryError: there is not enough memory.
         """
-        lengths = {"source": source_length, "target": target_length}
+        lengths = {"source": source_length, "target": target_length, "alignment": target_length * source_length}
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = _Settings(_tokens(batch), 0.0, strict=1.0)

@@ -169,7 +169,8 @@ class Trainer:
             if not self.workers.is_chief:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
             split, plan = self.store.split("train"), self._plan
-            made = batches(split, plan, packing=hparams.packing, first_step=first)
+            how: dict[str, Any] = {"packing": hparams.packing, "aligned": self.model.guided_alignment > 0}
+            made = batches(split, plan, first_step=first, **how)
             stream = at_the_end.enter_context(contextlib.closing(made))
             told = self._make_callbacks(callbacks, first, stop)
             planned = functools.partial(planned_flops, self.model.cost, split, plan)

@@ -26,7 +26,11 @@ MODELS = {
     "labels": f"{POST} --enc-depth 1 --dec-depth 1 --transformer-ffn-activation swish --tied-embeddings-all",
     "prenorm": "--transformer-preprocess n --transformer-postprocess da --transformer-postprocess-top n "
     "--enc-depth 2 --dec-depth 2 --transformer-ffn-activation relu --tied-embeddings-all",
+    "aligned": f"{POST} --enc-depth 1 --dec-depth 2 --transformer-ffn-activation swish --tied-embeddings-all",
+    "aligned_first": f"{POST} --enc-depth 1 --dec-depth 2 --transformer-ffn-activation relu --tied-embeddings-all "
+    "--transformer-guided-alignment-layer 1",
 }
+ALIGNED = ("aligned", "aligned_first")  # with --guided-alignment; their targets have the words in reverse order
 TRAINING = (
     "--type transformer --mini-batch 32 --maxi-batch 10 --after-batches 700 --save-freq 1000 --disp-freq 100 "
     "--learn-rate 0.01 --lr-warmup 50 --lr-decay-inv-sqrt 50 --optimizer-params 0.9 0.98 1e-09 --clip-norm 5 "
@@ -52,8 +56,25 @@ def main() -> None:
     for _ in range(3000):
         chosen = [rng.randrange(len(source)) for _ in range(rng.randint(2, 7))]
         pairs.append([" ".join(side[i] for i in chosen) + "." for side in (source, *targets)])
-    for name, options in MODELS.items():
-        make(Path(sys.argv[1], name), options, pairs, LABELS if name == "labels" else ())
+    backwards = [[pair[0], " ".join(pair[1][:-1].split()[::-1]) + "."] for pair in pairs]
+    for name in sys.argv[2:] or MODELS:
+        labels = LABELS if name == "labels" else ()
+        make(Path(sys.argv[1], name), MODELS[name], backwards if name in ALIGNED else pairs, labels)
+
+
+def link(source: str, target: str) -> str:
+    """The alignment of a pair's pieces: each piece of a word with each of its translation, in reverse order."""
+    words_of = []
+    for line in (source, target):
+        number, found = -1, []
+        for piece in line.split():
+            number += piece.startswith("\u2581")
+            found.append(number if piece != "." else -1)
+        words_of.append(found)
+    first, second = words_of
+    last = max(first)
+    pairs = [(i, j) for i in range(len(first)) for j in range(len(second))]
+    return " ".join(f"{i}-{j}" for i, j in pairs if first[i] + second[j] == (last if first[i] >= 0 else -2))
 
 
 def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, ...]) -> None:
@@ -61,6 +82,7 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
     number = max(len(labels), 1)
     texts = {"source": [pair[0] for pair in pairs], "target": [pair[1 + i % number] for i, pair in enumerate(pairs)]}
     pieces: set[str] = set(labels)
+    segmented: dict[str, list[str]] = {}
     for side, lines in texts.items():
         write(folder / side, lines)
         sentencepiece.SentencePieceTrainer.train(
@@ -78,17 +100,27 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
         if side == "source" and labels:
             cut = [f"{labels[i % number]} {line}" for i, line in enumerate(cut)]
         write(folder / f"{side}.pieces", cut)
+        segmented[side] = cut
     vocabulary = folder / "opus.spm.vocab.yml"
     write(vocabulary, [f'"{piece}": {i}' for i, piece in enumerate(["</s>", "<unk>", *sorted(pieces)])])
     model_file = folder / "opus.npz"
     files = f"--vocabs {vocabulary} {vocabulary}"
     data = f"--train-sets {folder}/source.pieces {folder}/target.pieces"
+    aligned = folder.name in ALIGNED
+    if aligned:
+        links = [link(*pair) for pair in zip(segmented["source"], segmented["target"], strict=True)]
+        write(folder / "alignments", links)
+        options += f" --guided-alignment {folder}/alignments --guided-alignment-weight 1"
     pymarian.Trainer(f"{TRAINING} {SIZES} {options} --model {model_file} {files} {data}").train()
     lines = Path(folder, "source.pieces").read_text(encoding="utf-8").splitlines()[:12]
     tests = [texts["source"][i] if not labels else f"{labels[i % number]} {texts['source'][i]}" for i in range(12)]
     write(folder / "test.txt", tests)
     translator = pymarian.Translator(f"{DECODING} --models {model_file} {files} --beam-size 4 --normalize 1")
     write(folder / "test.nbest", translator.translate(lines))
+    for form in ("hard", "soft") if aligned else ():
+        how = DECODING.replace("--n-best --word-scores", f"--alignment {form}")
+        translator = pymarian.Translator(f"{how} --models {model_file} {files} --beam-size 4 --normalize 1")
+        write(folder / f"test.{form}", translator.translate(lines))
     (folder / "decoder.yml").write_text(
         "relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - opus.spm.vocab.yml\n  - opus.spm.vocab.yml\n"
         "beam-size: 4\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\n"
