@@ -41,7 +41,8 @@ class GraphMarian(tf.Module):
         if self._vocabulary.labels:
             blank = tf.strings.regex_full_match(texts, BLANK)
             wrong = tf.boolean_mask(tf.strings.substr(texts, 0, 60, unit="UTF8_CHAR"), ~known & ~blank)
-            checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [wrong, self._vocabulary.no_label], 1)
+            reason = f"A line {self._vocabulary.no_label}"  # first, as it is what a client shows
+            checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [reason, wrong], 1)
             with tf.control_dependencies([checked]):
                 rest = tf.identity(rest)
         for pattern, replacement in self._vocabulary.cleaning:
