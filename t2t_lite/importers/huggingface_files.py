@@ -16,6 +16,9 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers.marian_folder import read_bytes
 
 _SETTINGS, _MODEL, _PICKLE = "config.json", "model.safetensors", "pytorch_model.bin"
+_LONGEST_JSON = (
+    1 << 24
+)  # bytes; read, JSON may take 20 times as many, and a vocabulary of 250,000 pieces has 10 million
 _LONGEST_HEADER = 1 << 24  # bytes; 400 for each tensor are many
 _BFLOAT16 = "BF16"  # the upper half of a float32
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), _BFLOAT16: np.dtype("<u2")}
@@ -80,8 +83,11 @@ def find(path: str | os.PathLike[str]) -> Files:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Returns the object that a JSON file holds; DataError if there is none."""
+    data = read_bytes(path)
+    if len(data) > _LONGEST_JSON:
+        raise DataError(f"{path} is longer than {_LONGEST_JSON:,} bytes: it is no such file.")
     try:
-        found = json.loads(read_bytes(path))
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON, or it is damaged.") from error
     if not isinstance(found, dict):
