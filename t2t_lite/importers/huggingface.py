@@ -19,7 +19,10 @@ import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.export.huggingface_layout import AXES, BIAS, LOGITS_BIAS, SOFTMAX, SOURCE, START, TARGET, places, to_here
+from t2t_lite.export.origin import IDS_FILE
+from t2t_lite.importers import kept_files
 from t2t_lite.importers.huggingface_files import Files, SafeTensors, read_object
+from t2t_lite.importers.huggingface_settings import EXPRESSED, SIZES, check, count, list_ignored, read_search
 from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.importers.marian_folder import make_vocabularies, read_bytes
 from t2t_lite.importers.marian_vocabulary import PADDING, SPECIAL
@@ -29,38 +32,14 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _EPSILON = 1e-5  # of torch.nn.LayerNorm
 _NEVER = -1e9  # a bias of PAD with which its probability is 0
-# Setting of config.json -> the values that a Transformer of this package has; None: not given.
-_EXPRESSED: Mapping[str, tuple[Any, ...]] = {
-    "model_type": ("marian",),
-    "activation_function": ("relu", "swish", "silu", "gelu"),
-    "scale_embedding": (True,),
-    "static_position_embeddings": (True, None),
-    **dict.fromkeys(("normalize_embedding", "normalize_before", "add_final_layer_norm"), (False, None)),
-    **dict.fromkeys(("share_encoder_decoder_embeddings", "tie_word_embeddings"), (True, False, None)),
-}
-# Settings of generation_config.json that change what a search finds.
-_SEARCHED: Mapping[str, tuple[Any, ...]] = {
-    "do_sample": (False, None),
-    **dict.fromkeys(("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups"), (1, None)),
-    **dict.fromkeys(
-        ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens", "diversity_penalty"),
-        (0, None),
-    ),
-    **dict.fromkeys(
-        ("forced_bos_token_id", "suppress_tokens", "begin_suppress_tokens", "sequence_bias", "force_words_ids"), (None,)
-    ),
-    "exponential_decay_length_penalty": (None,),
-    "renormalize_logits": (False, True, None),
-}
-_SIZES = ("d_model", "encoder_layers", "decoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "vocab_size")
-_MOST, _MOST_LAYERS = 10_000_000, 256
+_KEPT = ("config.json", "generation_config.json", "tokenizer_config.json")
 
 
 def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     """Reads a model, and the vocabularies of source and target; DataError if it cannot be expressed here."""
     settings = dict(files.settings)
-    _check(settings, _EXPRESSED)
-    sizes = {name: _count(settings, name) for name in _SIZES}
+    check(settings, EXPRESSED)
+    sizes = {name: count(settings, name) for name in SIZES}
     d_model, heads = sizes["d_model"], sizes["encoder_attention_heads"]
     if d_model % heads or d_model % 2:
         raise DataError(f"config.json contradicts itself: {heads} heads, d_model={d_model}.")
@@ -73,7 +52,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     shared, tied = (
         settings.get(name) is not False for name in ("share_encoder_decoder_embeddings", "tie_word_embeddings")
     )
-    rows_of = sizes["vocab_size"], sizes["vocab_size"] if shared else _count(settings, "decoder_vocab_size")
+    rows_of = sizes["vocab_size"], sizes["vocab_size"] if shared else count(settings, "decoder_vocab_size")
     (source_rows, source_pieces), (target_rows, target_pieces) = (
         _order(path, size) for path, size in zip(files.vocabularies, rows_of, strict=True)
     )
@@ -94,7 +73,9 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     first = weights[TARGET][target_rows.index(start)] * np.float32(math.sqrt(d_model))
     if first.any():
         weights[START] = first
-    search = _search(files.search, target_rows[0])
+    ids = dict(zip(("padding", "end", "unknown"), target_rows, strict=False))
+    search = read_search(files.search, **ids, start=start)
+    biases = {**kept_files.biases_before(weights), BIAS: weights[BIAS].copy()}
     if files.search.get("renormalize_logits"):
         weights[BIAS][0] = _NEVER
     fold_biases(weights)
@@ -103,7 +84,11 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     source, target = make_vocabularies((source_pieces, target_pieces), models)
     if source is target and not description.shared:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
-    names = {*_SIZES, *_EXPRESSED, "decoder_vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}
+    names = {*SIZES, *EXPRESSED, "decoder_vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}
+    licence, kept = kept_files.find_licence(files.model.parent)
+    special = {"source": source_rows[: len(ids)], "target": target_rows[: len(ids)]}
+    kept |= kept_files.read_files(files.model.parent, _KEPT) | kept_files.biases_file(biases)
+    kept[IDS_FILE] = kept_files.json_bytes(special)
     imported = Imported(
         "MarianMT",
         weights,
@@ -113,6 +98,9 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
         {name: settings[name] for name in sorted(names & set(settings))},
         (str(files.model),),
         search,
+        kept=kept,
+        licence=licence,
+        ignored=list_ignored(files.settings, files.search),
     )
     return imported, (source, target)
 
@@ -145,34 +133,6 @@ def _describe(
         output_bias=True,
         activation={"silu": "swish"}.get(activation, activation),
     )
-
-
-def _check(settings: Mapping[str, Any], expressed: Mapping[str, tuple[Any, ...]]) -> None:
-    for name, allowed in expressed.items():
-        if settings.get(name) not in allowed:
-            raise DataError(
-                f"This model of Hugging Face cannot be expressed here: {name}={settings.get(name)!r:.80} (only "
-                f"{' or '.join(map(str, allowed))})."
-            )
-
-
-def _count(settings: Mapping[str, Any], name: str) -> int:
-    number, most = settings.get(name), _MOST_LAYERS if name.endswith("_layers") else _MOST
-    if type(number) is not int or not 0 < number <= most:
-        raise DataError(f"config.json says {name}={number!r:.80}, which is no number from 1 to {most:,}.")
-    return number
-
-
-def _search(settings: Mapping[str, Any], padding: int) -> dict[str, Any]:
-    """The search of generation_config.json: a score is the log-probability divided by length^length_penalty."""
-    _check(settings, {**_SEARCHED, "bad_words_ids": (None, [], [[padding]])})
-    found: dict[str, Any] = {"length_penalty_form": "power"}
-    for name, field, usual in (("num_beams", "beam_size", 1), ("length_penalty", "length_penalty", 1.0)):
-        value: Any = settings.get(name)
-        found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
-        if value is not None and found[field] != value:
-            raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
-    return found
 
 
 def _order(path: Any, size: int) -> tuple[list[int], list[str]]:

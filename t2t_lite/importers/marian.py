@@ -17,6 +17,7 @@ import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.marian_layout import BIAS, KEY, LOGITS, LOGITS_OF_OLD, SOFTMAX, SOURCE, TARGET, places
+from t2t_lite.importers import kept_files
 from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.importers.marian_files import Arrays, parse_yaml, read_yaml
 from t2t_lite.importers.marian_folder import Files, load_vocabularies
@@ -61,8 +62,11 @@ def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyV
             raise DataError(f"{files.model} is of other settings than it says: {name} has {array.shape}, not {size}.")
         weights[path] = array[0] if len(array) == 1 and not path.endswith("/table") else array
     _set_tables(weights, settings, LOGITS_OF_OLD in arrays)
+    biases = kept_files.biases_before(weights)
     fold_biases(weights)
     description = _describe(weights, settings)
+    folder = files.model.parent
+    licence, kept = kept_files.find_licence(folder)
     source, target = load_vocabularies(files, settings.vocab_sizes)
     if source is target and not description.shared:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
@@ -75,6 +79,8 @@ def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyV
         settings.values,
         (str(files.model),),
         files.search,
+        kept={**kept, **kept_files.read_files(folder, ("preprocess.sh",)), **kept_files.biases_file(biases)},
+        licence=licence,
     )
     return imported, (source, target)
 
