@@ -1,4 +1,4 @@
-"""t2t-lite-exporter: writes a run as a SavedModel for TensorFlow Serving, or for CTranslate2, Marian or transformers."""
+"""t2t-lite-exporter: writes a run for TensorFlow Serving, CTranslate2, Marian or transformers."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def make_parser() -> common.Parser:
     parser = common.Parser(
         prog="t2t-lite-exporter",
         description="Writes a run's weights, vocabularies and beam search as EXPORT_DIR/N, a SavedModel that stock "
-        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast engine for CPUs; for Marian; or as a MarianMT "
-        "model for transformers of Hugging Face.",
+        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast "
+        "engine for CPUs; for Marian; or as a MarianMT model for transformers of Hugging Face.",
     )
     common.add_run_flags(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), default="saved_model")
