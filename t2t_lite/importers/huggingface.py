@@ -20,6 +20,7 @@ import numpy as np
 from t2t_lite.errors import DataError
 from t2t_lite.export.huggingface_layout import AXES, BIAS, LOGITS_BIAS, SOFTMAX, SOURCE, START, TARGET, places, to_here
 from t2t_lite.export.origin import IDS_FILE
+from t2t_lite.ids import PAD, UNK
 from t2t_lite.importers import kept_files
 from t2t_lite.importers.huggingface_files import Files, SafeTensors, read_object
 from t2t_lite.importers.huggingface_settings import EXPRESSED, SIZES, check, count, list_ignored, read_search
@@ -73,8 +74,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     first = weights[TARGET][target_rows.index(start)] * np.float32(math.sqrt(d_model))
     if first.any():
         weights[START] = first
-    ids = dict(zip(("padding", "end", "unknown"), target_rows, strict=False))
-    search = read_search(files.search, **ids, start=start)
+    search = read_search(files.search, padding=target_rows[PAD], unknown=target_rows[UNK])
     biases = {**kept_files.biases_before(weights), BIAS: weights[BIAS].copy()}
     if files.search.get("renormalize_logits"):
         weights[BIAS][0] = _NEVER
@@ -86,7 +86,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
     names = {*SIZES, *EXPRESSED, "decoder_vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}
     licence, kept = kept_files.find_licence(files.model.parent)
-    special = {"source": source_rows[: len(ids)], "target": target_rows[: len(ids)]}
+    special = {"source": source_rows[: UNK + 1], "target": target_rows[: UNK + 1]}
     kept |= kept_files.read_files(files.model.parent, _KEPT) | kept_files.biases_file(biases)
     kept[IDS_FILE] = kept_files.json_bytes(special)
     imported = Imported(

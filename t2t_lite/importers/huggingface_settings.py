@@ -95,23 +95,15 @@ def count(settings: Mapping[str, Any], name: str) -> int:
     return number
 
 
-def read_search(settings: Mapping[str, Any], *, padding: int, end: int, unknown: int, start: int) -> dict[str, Any]:
+def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> dict[str, Any]:
     """Returns the search of generation_config.json: a score is the log-probability divided by length^length_penalty.
 
     Args:
-        padding, end, unknown, start: ids of the model's pieces.
+        padding, unknown: ids of these pieces.
     """
     never = settings.get("bad_words_ids")
     without_unknown = [[padding], [unknown]]
-    check(
-        settings,
-        {
-            **_SEARCHED,
-            "bad_words_ids": (None, [], [[padding]], without_unknown),
-            "eos_token_id": (None, end, [end]),
-            "decoder_start_token_id": (None, start),
-        },
-    )
+    check(settings, {**_SEARCHED, "bad_words_ids": (None, [], [[padding]], without_unknown)})
     found: dict[str, Any] = {"length_penalty_form": "power"}
     if never == without_unknown:
         found["unknown_output"] = False
@@ -133,7 +125,8 @@ def list_ignored(settings: Mapping[str, Any], search: Mapping[str, Any]) -> tupl
     of_config = {*EXPRESSED, *_READ, *_HARMLESS, *of_search}
     if search is not settings:
         of_config.add("early_stopping")  # generation_config.json has it, if it counts
-        of_search |= {"eos_token_id", "decoder_start_token_id"}
+        ids = ("eos_token_id", "decoder_start_token_id")
+        of_search |= {name for name in ids if search.get(name) in (settings.get(name), [settings.get(name)])}
     files = {"config.json": (settings, of_config)}
     if search is not settings:
         files["generation_config.json"] = (search, of_search)

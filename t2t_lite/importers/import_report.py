@@ -59,7 +59,7 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
         if source.labels:
             yield "labels", f"each line begins with one of {', '.join(source.labels)}"
     if imported.ignored:
-        yield "ignored", f"{', '.join(imported.ignored)} (not known here)"
+        yield "ignored", f"{', '.join(imported.ignored)} (not followed here)"
     if imported.licence:
         yield "licence", f"{imported.licence.get('name', 'of its own')}, of {imported.licence.get('file', 'README.md')}"
     left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.marian_layout import KEY
 from t2t_lite.importers import marian_cleaning
-from t2t_lite.importers.marian_files import inside, read_yaml
+from t2t_lite.importers.marian_files import Arrays, inside, read_yaml
 from t2t_lite.importers.marian_vocabulary import (
     LABEL,
     MarianVocabulary,
@@ -50,6 +51,24 @@ def is_marian(path: str | os.PathLike[str]) -> bool:
     if not path.is_dir():
         return path.suffix in (".npz", ".bin")
     return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
+
+
+def marian_models(folder: Path) -> list[Path]:
+    """Returns the .npz files of a folder that are models of Marian, by the names of their arrays.
+
+    Of a folder that holds nothing else of a model, any .npz file counts: what is wrong with it is for a message.
+    """
+    found = _models(folder, "npz")
+    if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
+        return found
+    return [path for path in found if _is_model(path)]
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return not {KEY, "decoder_ff_logit_out_b", "Wemb", "decoder_Wemb"}.isdisjoint(Arrays(path))
+    except DataError:
+        return False
 
 
 def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
