@@ -92,6 +92,14 @@ class MarianVocabulary(AnyVocabulary):
     def size(self) -> int:
         return len(self._pieces)
 
+    @property
+    def sentencepiece(self) -> bytes:
+        return self.model
+
+    @property
+    def replacements(self) -> Sequence[tuple[str, str]]:
+        return self.cleaning
+
     def line(self, text: str) -> str:
         """Returns a line as the model's preprocessing changes it: after its label, if the model has labels.
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from t2t_lite.cli import importer
+from t2t_lite.export.marian_layout import KEY
 from t2t_lite.ids import UNK
 from t2t_lite.importers import marian, marian_folder, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
-from t2t_lite.importers.marian_settings import KEY
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "marian"
 NAMES = ("toy", "relu_tied", "gelu_untied", "tied_source", "labels", "bpe", "bytes", "prenorm")
