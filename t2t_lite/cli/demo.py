@@ -8,6 +8,7 @@ import socket
 import sys
 
 from t2t_lite.cli import common
+from t2t_lite.groups import IN_SEARCH
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,7 +26,7 @@ def make_parser() -> common.Parser:
         "attention and the model card. Needs t2t-lite[demo].",
     )
     common.add_run_flags(parser, required=False)
-    common.add_search_flags(parser, ["beam_size"])
+    common.add_search_flags(parser, IN_SEARCH)
     parser.add_argument(
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
@@ -51,7 +52,7 @@ def _check_flags(parser: common.Parser) -> None:
     if ("--server" in given) != ("--model" in given):
         parser.error("--server and --model go together")
     if "--output_dir" not in given:
-        parser.refuse(("checkpoint", "usr_dir", "trust_run", "beam_size"), "goes with --output_dir")
+        parser.refuse(("checkpoint", "usr_dir", "trust_run", *IN_SEARCH), "goes with --output_dir")
 
 
 def _run(args: argparse.Namespace) -> int:

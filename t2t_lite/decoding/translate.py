@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
@@ -62,6 +63,10 @@ class LineTranslator(abc.ABC):
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
         return self.source_vocabulary.line(line)
+
+    def longest_output(self, length: int) -> int:
+        """Returns the most pieces that an output has for a source of `length` pieces, both with their end symbols."""
+        return longest_output(length, self.decode.max_length_factor, self.decode.extra_length)
 
     @abc.abstractmethod
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
@@ -268,6 +273,7 @@ class Translator(LineTranslator):
                 constraint=constraint,
                 jit=jit,
                 never=never,
+                length_factor=self.decode.max_length_factor,
             )
         return beam_search(
             self.model,
@@ -281,6 +287,7 @@ class Translator(LineTranslator):
             jit=jit,
             form=self.decode.length_penalty_form,
             never=never,
+            length_factor=self.decode.max_length_factor,
         )
 
     def run_search(

@@ -194,7 +194,10 @@ def _count(settings: Mapping[str, Any], name: str) -> int:
 
 
 def _search(settings: Mapping[str, Any], padding: int) -> dict[str, Any]:
-    """The search of generation_config.json: a score is the log-probability divided by length^length_penalty."""
+    """The search of generation_config.json: a score is the log-probability divided by length^length_penalty.
+
+    An output has at most max_new_tokens pieces, or one less than max_length, which counts the start.
+    """
     _check(settings, {**_SEARCHED, "bad_words_ids": (None, [], [[padding]])})
     found: dict[str, Any] = {"length_penalty_form": "power"}
     for name, field, usual in (("num_beams", "beam_size", 1), ("length_penalty", "length_penalty", 1.0)):
@@ -202,6 +205,12 @@ def _search(settings: Mapping[str, Any], padding: int) -> dict[str, Any]:
         found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
         if value is not None and found[field] != value:
             raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+    for name, start in (("max_length", 1), ("max_new_tokens", 0)):  # the second one counts if both are there
+        value = settings.get(name)
+        if value is not None:
+            if type(value) is not int or value <= start:
+                raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+            found |= {"max_length_factor": 0.0, "extra_length": value - start}
     return found
 
 

@@ -61,11 +61,13 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]
     without = ", ".join(f"{number} {what}" for number, what in left if number)
     yield "variables", f"{len(variables.weights)}, each used once{f'; left out: {without}' if without else ''}"
+    factor = hparams["max_length_factor"]
+    longest = "" if factor == 1 else f"max_length_factor={factor:g}, "
     form = " (power)" if hparams["length_penalty_form"] == "power" else ""
     yield (
         "decoding",
         f"beam_size={hparams['beam_size']}, length_penalty={hparams['length_penalty']:g}{form}, "
-        f"extra_length={hparams['extra_length']}, inputs of at most {hparams['max_source_length']} pieces",
+        f"{longest}extra_length={hparams['extra_length']}, inputs of at most {hparams['max_source_length']} pieces",
     )
 
 

@@ -150,8 +150,18 @@ def _named(folder: Path, names: Any, said_by: Path) -> list[Path]:
 
 def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
     """The search of a decoder.yml: a score is the log-probability divided by length^normalize."""
-    found: dict[str, Any] = {"length_penalty_form": "power", "unknown_output": False, "length_penalty": 0.0}
-    for name, field, kind in (("beam-size", "beam_size", int), ("normalize", "length_penalty", float)):
+    found: dict[str, Any] = {
+        "length_penalty_form": "power",
+        "unknown_output": False,
+        "length_penalty": 0.0,
+        "max_length_factor": 3.0,
+        "extra_length": 0,
+    }
+    for name, field, kind in (
+        ("beam-size", "beam_size", int),
+        ("normalize", "length_penalty", float),
+        ("max-length-factor", "max_length_factor", float),
+    ):
         if name in settings:
             try:
                 found[field] = kind(settings[name])

@@ -6,7 +6,8 @@ Needs pymarian 1.12.42 and sentencepiece, not this package:
 
 Marian trains each model in FOLDER/NAME on made-up sentences: each word has a translation; with labels, it has one for
 each of two target languages. Then Marian translates the lines of test.txt, four outputs of each, with the
-log-probability of each piece. (From the second piece on, Marian's decoder does not compute of a pre-norm model what was
+log-probability of each piece; and, for test.short, the most probable piece at each step, for outputs of at most so many
+times the line's pieces. (From the second piece on, Marian's decoder does not compute of a pre-norm model what was
 trained: docs/import.md.)
 """
 
@@ -33,6 +34,8 @@ TRAINING = (
     "--label-smoothing 0.1 --cpu-threads 1 --seed 1 --workspace 200 --overwrite --quiet"
 )
 DECODING = "--cpu-threads 1 --mini-batch 1 --maxi-batch 1 --workspace 200 --quiet --n-best --word-scores"
+SHORT = ("relu_tied", "labels")  # models with a test.short
+FACTORS = ("0.3", "0.7", "1.1")
 LABELS = (">>aaa<<", ">>bbb<<")
 CONSONANTS, VOWELS, UMLAUTS = "bdgklmnr", "aeiou", "äöüáå"
 
@@ -87,12 +90,23 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
     lines = Path(folder, "source.pieces").read_text(encoding="utf-8").splitlines()[:12]
     tests = [texts["source"][i] if not labels else f"{labels[i % number]} {texts['source'][i]}" for i in range(12)]
     write(folder / "test.txt", tests)
-    translator = pymarian.Translator(f"{DECODING} --models {model_file} {files} --beam-size 4 --normalize 1")
+    of_model = f"--models {model_file} {files} --normalize 1"
+    translator = pymarian.Translator(f"{DECODING} {of_model} --beam-size 4")
     write(folder / "test.nbest", translator.translate(lines))
+    if folder.name in SHORT:
+        write_short(folder / "test.short", of_model, lines)
     (folder / "decoder.yml").write_text(
         "relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - opus.spm.vocab.yml\n  - opus.spm.vocab.yml\n"
         "beam-size: 4\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\n"
     )
+
+
+def write_short(path: Path, of_model: str, lines: list[str]) -> None:
+    short = []
+    for factor in FACTORS:
+        decoding = f"{DECODING.partition('--n-best')[0]} {of_model} --beam-size 1 --max-length-factor {factor}"
+        short += [f"{factor} ||| {line}" for line in pymarian.Translator(decoding).translate(lines)]
+    write(path, short)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite.cli import exporter, importer
+from t2t_lite.errors import DataError
 from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
 from tests.importers.marian_golden import refused
@@ -195,6 +196,19 @@ def test_pad_takes_no_share_where_the_search_normalises_again(tmp_path: Path) ->
     assert _read(folder).usual["beam_size"] == 1
     _set(folder, "config.json", num_beams=6)
     assert _read(folder).usual["beam_size"] == 6
+
+
+def test_the_longest_length_is_that_of_transformers(tmp_path: Path) -> None:
+    """`max_length` counts the start, and `max_new_tokens` overrides it."""
+    folder = _folder(tmp_path / "model")
+    _set(folder, "generation_config.json", max_length=512)
+    found = _read(folder).usual
+    assert (found["max_length_factor"], found["extra_length"]) == (0.0, 511)
+    _set(folder, "generation_config.json", max_new_tokens=7)
+    assert _read(folder).usual["extra_length"] == 7
+    _set(folder, "generation_config.json", max_new_tokens="many")
+    with pytest.raises(DataError, match="max_new_tokens='many', which is no such number"):
+        _read(folder)
 
 
 def _set(folder: Path, file: str, **values: Any) -> None:
