@@ -54,6 +54,11 @@ def make_parser() -> common.Parser:
         metavar="I/N",
         help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
     )
+    parser.add_argument(
+        "--split_sentences",
+        action="store_true",
+        help="translate each sentence of a line by itself, so that no paragraph is cut at --max_source_length",
+    )
     parser.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
     common.add_search_flags(parser, DECODE)
     parser.add_argument(
@@ -77,6 +82,7 @@ def _check_flags(parser: common.Parser) -> None:
         parser.error("give --output_dir=RUN or --saved_model=DIR")
     if "--pretty" in given:
         parser.refuse(("json", "nbest"), "does not go with --pretty, which shows the best tree of each line")
+        parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
@@ -90,7 +96,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    names = ("saved_model", "input", "split", "output", "resume", "nbest", "json", "pretty", "sampler")
+    names = "saved_model input split output resume split_sentences nbest json pretty sampler".split()
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,

@@ -53,10 +53,13 @@ class LineTranslator(abc.ABC):
     Args:
         source_vocabulary: lines are cut and sorted by its pieces.
         decode: the settings.
+
+    Attributes:
+        is_text: outputs are text, not trees.
     """
 
     def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
-        self.source_vocabulary, self.decode = source_vocabulary, decode
+        self.source_vocabulary, self.decode, self.is_text = source_vocabulary, decode, True
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
 
@@ -225,6 +228,7 @@ class Translator(LineTranslator):
         super().__init__(source_vocabulary, decode)
         self.model, self.target_vocabulary = model, target_vocabulary
         self.outputs = outputs or Outputs()
+        self.is_text = self.outputs.is_text
         self._grammar = self.outputs.grammar()
         self.prepack = False
         self.sampling: Sampling | None = None

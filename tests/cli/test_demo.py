@@ -129,6 +129,7 @@ def test_mistakes(
         ([], "give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME"),
         (["--output_dir=a", "--saved_model=b"], "give --output_dir=RUN, --saved_model=DIR, or"),
         (["--server=a:1"], "--server and --model go together"),
+        (["--server=a:1", "--model=b", "--split_sentences"], "--split_sentences goes with --output_dir or --saved"),
         (["--saved_model=a", "--checkpoint=best"], "--checkpoint goes with --output_dir"),
         (["--saved_model=a", "--beam_size=2"], "--beam_size goes with --output_dir"),
         (["--saved_model=a", "--max_length_factor=2"], "--max_length_factor goes with --output_dir"),

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import t2t_lite
-from t2t_lite.cli import exporter, importer
+from t2t_lite.cli import decoder, exporter, importer
 from t2t_lite.errors import DataError
 from t2t_lite.importers import marian_folder
 from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, outputs, read, set_setting
@@ -153,3 +153,21 @@ def test_the_longest_length_is_three_times_the_input_unless_the_folder_says_anot
     Path(folder, "decoder.yml").write_text("max-length-factor: many\n", "utf-8")
     with pytest.raises(DataError, match="decoder.yml says max-length-factor: many, which is no number"):
         marian_folder.find(folder)
+
+
+def test_each_sentence_of_a_line_has_its_label(tmp_path: Path) -> None:
+    """Of a run by the whole command; a sentence without its label would be refused."""
+    run, text, out = tmp_path / "run", tmp_path / "in", tmp_path / "out"
+    assert importer.main([f"--checkpoint={GOLDEN / 'labels'}", f"--output_dir={run}"]) == 0
+    pairs = [
+        (">>aaa<<", ["Ro ri.", "Kikeri ladabo!", "Ri."]),
+        (">>bbb<<", ["neguka boledi neguka."]),
+        (">>aaa<<", ["..."]),
+    ]
+    text.write_text("".join(f"{label} {' '.join(row)}\n" for label, row in pairs) + "\n", "utf-8")
+    flags = [f"--output_dir={run}", f"--input={text}", f"--output={out}"]
+    assert decoder.main([*flags, "--split_sentences"]) == 0
+    loaded = t2t_lite.load(run)
+    of_each = [loaded.translate([f"{label} {sentence}" for sentence in row]) for label, row in pairs]
+    assert out.read_text("utf-8").splitlines() == [*(" ".join(filter(None, row)) for row in of_each), ""]
+    assert len(set(of_each[0])) == 3
