@@ -27,7 +27,7 @@ from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _EPSILON = 1e-5  # of torch.nn.LayerNorm
-_NEVER = -1e9  # a bias of PAD with which its probability is 0
+_NEVER = -1e4  # a bias of PAD with which its probability is 0; a lower one would swell losses with label smoothing
 # Setting of config.json -> the values that a Transformer of this package has; None: not given.
 _EXPRESSED: Mapping[str, tuple[Any, ...]] = {
     "model_type": ("marian",),
