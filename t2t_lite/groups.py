@@ -132,7 +132,15 @@ class DecodeGroup:
         "gnmt", "scores are log-probabilities divided by ((5 + length) / 6)^alpha, or by length^alpha as in Marian"
     )
     unknown_output: bool = _steering(True, "outputs may have the unknown piece; in Marian they have none")
-    extra_length: int = _steering(50, "an output has at most source length + this many pieces", (0, 10_000))
+    max_length_factor: float = _steering(
+        1.0,
+        "an output has at most this times its source's pieces, rounded up, and extra_length more, end symbols counted; "
+        "3 in Marian",
+        (0, 100),
+    )
+    extra_length: int = _steering(
+        50, "an output has at most max_length_factor times its source's pieces + this many", (0, 10_000)
+    )
     max_source_length: int = _steering(
         512, "longer inputs are cut to this many pieces, and counted in a warning", (1, 1_000_000)
     )
@@ -142,7 +150,8 @@ class DecodeGroup:
 DECODE = tuple(each.name for each in dataclasses.fields(DecodeGroup))
 OF_OUTPUTS = tuple(name for name in DECODE if name != "decode_batch_tokens")  # those that outputs depend on
 IN_SEARCH = tuple(name for name in OF_OUTPUTS if name != "max_source_length")  # those of the search's graph
-LATER = ("length_penalty_form", "unknown_output")  # those that files of version 0.1.0 may lack; default: as they were
+# Those that files of version 0.1.0 may lack; default: as they were.
+LATER = ("length_penalty_form", "unknown_output", "max_length_factor")
 OF_BEAM_SEARCH = ("beam_size", "length_penalty", "length_penalty_form")  # those that do not go with a sampler
 
 # In the order in which they are shown and written; "model" comes first.

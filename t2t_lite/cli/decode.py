@@ -40,6 +40,7 @@ class DecodeRequest:
         shard: (i, n): the i-th of n equal parts of `input`.
         output: a file, or None for standard output.
         resume: continue what a stopped command has left of `output`.
+        split_sentences: translate each sentence of a line by itself.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
@@ -53,6 +54,7 @@ class DecodeRequest:
     shard: tuple[int, int] = (1, 1)
     output: str | None = None
     resume: bool = False
+    split_sentences: bool = False
     nbest: int | None = None
     json: bool = False
     pretty: bool = False
@@ -102,10 +104,13 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
     load_tensorflow()
+    from t2t_lite.decoding.sentence_translator import SentenceTranslator
     from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines = _open(request, _sampling(request))
+    if request.split_sentences:
+        translator = SentenceTranslator(translator)
     if request.alignments is not None:
         translator.start_aligning()
     if (request.nbest or 1) > translator.decode.beam_size:
@@ -175,7 +180,8 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     elif left:
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
-    names = ("split", "shard", "nbest", "json", "pretty", "alignments", "sampler", "sampler_options", "seed")
+    form = "split_sentences nbest json pretty alignments"
+    names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 

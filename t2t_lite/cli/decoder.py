@@ -54,6 +54,11 @@ def make_parser() -> common.Parser:
         metavar="I/N",
         help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
     )
+    parser.add_argument(
+        "--split_sentences",
+        action="store_true",
+        help="translate each sentence of a line by itself, so that no paragraph is cut at --max_source_length",
+    )
     parser.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
     common.add_search_flags(parser, DECODE)
     parser.add_argument(
@@ -85,6 +90,9 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(
             ("json", "nbest", "alignments"), "does not go with --pretty, which shows the best tree of each line"
         )
+        parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
+    if "--split_sentences" in given:
+        parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
@@ -98,7 +106,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    names = ("saved_model", "input", "split", "output", "resume", "nbest", "json", "pretty", "alignments", "sampler")
+    names = "saved_model input split output resume split_sentences nbest json pretty alignments sampler".split()
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,

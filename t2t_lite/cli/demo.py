@@ -8,6 +8,7 @@ import socket
 import sys
 
 from t2t_lite.cli import common
+from t2t_lite.groups import IN_SEARCH
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,12 +26,17 @@ def make_parser() -> common.Parser:
         "attention and the model card. Needs t2t-lite[demo].",
     )
     common.add_run_flags(parser, required=False)
-    common.add_search_flags(parser, ["beam_size"])
+    common.add_search_flags(parser, IN_SEARCH)
     parser.add_argument(
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
     parser.add_argument("--server", metavar="HOST:PORT", help="TensorFlow Serving's REST API, such as localhost:8501")
     parser.add_argument("--model", metavar="NAME", help="the name that the server gives the model")
+    parser.add_argument(
+        "--split_sentences",
+        action="store_true",
+        help="translate each sentence of a line by itself, so that a line may be a paragraph",
+    )
     page = parser.add_argument_group("the page")
     page.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="default: 127.0.0.1, this machine alone")
     page.add_argument("--port", type=_port, default=8600, metavar="N", help="default: 8600; 0 finds a free one")
@@ -50,8 +56,10 @@ def _check_flags(parser: common.Parser) -> None:
         parser.error("give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME")
     if ("--server" in given) != ("--model" in given):
         parser.error("--server and --model go together")
+    if "--server" in given:
+        parser.refuse(["split_sentences"], "goes with --output_dir or --saved_model")
     if "--output_dir" not in given:
-        parser.refuse(("checkpoint", "usr_dir", "trust_run", "beam_size"), "goes with --output_dir")
+        parser.refuse(("checkpoint", "usr_dir", "trust_run", *IN_SEARCH), "goes with --output_dir")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -65,9 +73,9 @@ def _run(args: argparse.Namespace) -> int:
         if args.server is not None:
             backend: backends.Backend = backends.Server(args.server, args.model)
         elif args.saved_model is not None:
-            backend = backends.open_export(args.saved_model)
+            backend = backends.open_export(args.saved_model, args.split_sentences)
         else:
-            backend = backends.open_run(common.open_request(args))
+            backend = backends.open_run(common.open_request(args), args.split_sentences)
         backend.translate(["a"])  # the first translation takes seconds: do it before the page is used
         _announce(args.host, listener)
         serve(make_app(backend, args.host), listener)

@@ -22,7 +22,7 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
     "OpenNMT-tf": "in OpenNMT-tf it is maximum_decoding_length, 250 unless given",
-    "Marian": "in Marian it is max-length-factor, 3, times the longest input of the batch",
+    "Marian": "in Marian the longest input of the batch counts",
     "MarianMT": "in transformers it is max_length, whatever the input",
 }
 # Defaults of the search, where they are not a recipe's.
@@ -31,6 +31,8 @@ _DEFAULTS = {
     "length_penalty": "0.6, 0 for OpenNMT-tf, the own one of Marian and MarianMT",
     "length_penalty_form": "gnmt, power for Marian and MarianMT",
     "unknown_output": "true, false for Marian",
+    "max_length_factor": "1, the own one of Marian, 3 if none is given; 0 for MarianMT with a max_length",
+    "extra_length": "50, 0 for Marian, from the own max_length of MarianMT",
 }
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
@@ -212,9 +214,11 @@ def _compare(output_dir: str, toolkit: str, inputs: list[str], outputs: list[str
     if found.first is None:
         return lines
     if found.at_limit:
+        decode = run.translator.decode
+        times = "" if decode.max_length_factor == 1 else f"--max_length_factor={decode.max_length_factor:g} times "
         lines.append(
-            f"{found.at_limit:,} others reached the longest length, which is the input's and "
-            f"--extra_length={run.translator.decode.extra_length} here; {_LONGEST[toolkit]}"
+            f"{found.at_limit:,} others reached the longest length, which is {times}the input's and "
+            f"--extra_length={decode.extra_length} here; {_LONGEST[toolkit]}"
         )
     names = ("input", "there", "here")
     return lines + [f"{name:<5} {text}" for name, text in zip(names, found.first, strict=True)]

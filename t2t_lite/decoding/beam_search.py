@@ -38,6 +38,7 @@ def beam_search(
     jit: bool = False,
     form: str = "gnmt",
     never: Collection[int] = (PAD,),
+    length_factor: float = 1.0,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -51,20 +52,22 @@ def beam_search(
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K; 1 is greedy search.
         alpha: exponent of the length penalty, at least 0.
-        extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
+        extra_length: outputs have at most the source's length, times `length_factor`, plus this many pieces, end
+            symbols counted.
         early_stop: bool or bool scalar; true: done when the best output is settled; false: when all K are.
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
         constraint: see `Search`; log-probabilities stay those of the model among all symbols.
         jit: see `Search`.
         form: of the length penalty, "gnmt" or "power".
         never: symbols that no output has, whatever their probability.
+        length_factor: see `extra_length`.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with read_weights_once(model):
-        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit)
+        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor)
         search.form, search.never = form, tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
@@ -87,8 +90,9 @@ class _BeamSearch(Search):
         early_stop: Any,
         constraint: Constraint | None,
         jit: bool,
+        length_factor: float,
     ) -> None:
-        super().__init__(model, source, beam_size, extra_length, constraint, jit)
+        super().__init__(model, source, beam_size, extra_length, constraint, jit, length_factor)
         self.alpha, self.early_stop = alpha, early_stop
         self.form = "gnmt"
         self.never: tuple[int, ...] = (PAD,)

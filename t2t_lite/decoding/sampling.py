@@ -62,6 +62,7 @@ def sample(
     constraint: Constraint | None = None,
     jit: bool = False,
     never: Collection[int] = (PAD,),
+    length_factor: float = 1.0,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -73,7 +74,7 @@ def sample(
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         sampling: the sampler and the seed.
         num_samples: K.
-        extra_length, prepack: as in `beam_search`.
+        extra_length, length_factor, prepack: as in `beam_search`.
         constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
         jit: see `Search`.
         never: symbols that are never drawn.
@@ -83,7 +84,7 @@ def sample(
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with read_weights_once(model):
-        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit)
+        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor)
         search.never = tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
@@ -106,9 +107,11 @@ class _Sampling(Search):
         extra_length: int,
         constraint: Constraint | None,
         jit: bool,
+        length_factor: float,
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
-        super().__init__(model, source, -(-num_samples // self.num_groups), extra_length, constraint, jit)
+        size = -(-num_samples // self.num_groups)
+        super().__init__(model, source, size, extra_length, constraint, jit, length_factor)
         self.sampler, self.num_samples = sampling.sampler, num_samples
         self.never: tuple[int, ...] = (PAD,)
         self.fixed["key"] = sentence_keys(source, sampling.seed)

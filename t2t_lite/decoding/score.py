@@ -63,8 +63,9 @@ def score(
 ) -> list[PairScore]:
     """Scores line N of the targets as an output for line N of the sources, as the export's signature `score` does.
 
-    Sources are cut to max_source_length pieces, as for a translation, and targets to extra_length pieces more. A
-    warning counts those that are cut. Symbols that a parser does not have count as unknown; a warning says so.
+    Sources are cut to max_source_length pieces, as for a translation, and targets to the longest output of such a
+    source. A warning counts those that are cut. Symbols that a parser does not have count as unknown; a warning says
+    so.
 
     Args:
         translator: its model scores. For a parser, targets are trees, in brackets or linearised.
@@ -76,7 +77,7 @@ def score(
     """
     limit = translator.decode.max_source_length
     source = _encode(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
-    longest = limit + translator.decode.extra_length
+    longest = translator.longest_output(limit)
     target = _encode(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
     graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)

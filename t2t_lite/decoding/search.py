@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
@@ -36,24 +37,31 @@ class Search(abc.ABC):
         model: a `models.base.Model`.
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K.
-        extra_length: outputs have at most the source's length plus this many pieces, end symbols counted.
+        extra_length, length_factor: see `longest_outputs`.
         constraint: on the symbols of these sentences' outputs; None: any may follow any.
         jit: the graph is for XLA. Then the sizes of `source` are known, and L follows from S. Rows of padding are done
             from the start.
     """
 
     def __init__(
-        self, model: Any, source: Any, beam_size: int, extra_length: int, constraint: Constraint | None, jit: bool
+        self,
+        model: Any,
+        source: Any,
+        beam_size: int,
+        extra_length: int,
+        constraint: Constraint | None,
+        jit: bool,
+        length_factor: float = 1.0,
     ) -> None:
         self.beam_size, self.model, self.constraint, self.jit = beam_size, model, constraint, jit
         lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
-        max_lengths = lengths + extra_length
+        max_lengths = longest_outputs(lengths, length_factor, extra_length)
         batch: Any = tf.shape(source)[0]
         longest: Any = tf.reduce_max(tf.concat([max_lengths, [1]], 0))  # a batch may be empty
         if jit:
             if not model.xla_search:
                 raise NotImplementedError("the state of its searches has no fixed size (see Model.xla_search)")
-            batch, longest = source.shape[0], source.shape[1] + extra_length
+            batch, longest = source.shape[0], longest_output(source.shape[1], length_factor, extra_length)
         memory = model.encode({"source": source})
         of_model, state, self.step_model = model.start(memory, beam_size, longest)
         self.fixed: State = {"rows": tf.range(batch), "model": of_model, "max_lengths": max_lengths}
@@ -163,6 +171,20 @@ class Search(abc.ABC):
         if parents is not None:
             state = {name: tf.gather(value, parents, batch_dims=1) for name, value in state.items()}
         return {"constraint": self.constraint.advance(state, symbols)}
+
+
+def longest_output(length: int, factor: float, extra: int) -> int:
+    """Returns the longest length of an output for a source of `length` pieces, both with their end symbols.
+
+    It is factor * length, rounded up, + extra, and at least 1. The product is float32, as in Marian.
+    """
+    return max(int(np.ceil(np.float32(factor) * np.float32(length))) + extra, 1)
+
+
+def longest_outputs(lengths: Any, factor: float, extra: int) -> Any:
+    """Returns `longest_output` of each of int32 [B] lengths."""
+    scaled = tf.math.ceil(tf.constant(factor, tf.float32) * tf.cast(lengths, tf.float32))
+    return tf.maximum(tf.cast(scaled, tf.int32) + extra, 1)
 
 
 def with_symbol(ids: Any, index: Any, symbols: Any) -> Any:

@@ -16,6 +16,7 @@ from t2t_lite.decoding.alignments import BLANK, Alignment, align, check_aligns
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
+from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
@@ -58,12 +59,13 @@ class LineTranslator(abc.ABC):
 
     Attributes:
         aligns: whether outputs have alignments; see `start_aligning`.
+        is_text: outputs are text, not trees.
     """
 
     aligns = False
 
     def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
-        self.source_vocabulary, self.decode = source_vocabulary, decode
+        self.source_vocabulary, self.decode, self.is_text = source_vocabulary, decode, True
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
 
@@ -74,6 +76,10 @@ class LineTranslator(abc.ABC):
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
         return self.source_vocabulary.line(line)
+
+    def longest_output(self, length: int) -> int:
+        """Returns the most pieces that an output has for a source of `length` pieces, both with their end symbols."""
+        return longest_output(length, self.decode.max_length_factor, self.decode.extra_length)
 
     @abc.abstractmethod
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
@@ -233,6 +239,7 @@ class Translator(LineTranslator):
         super().__init__(source_vocabulary, decode)
         self.model, self.target_vocabulary = model, target_vocabulary
         self.outputs = outputs or Outputs()
+        self.is_text = self.outputs.is_text
         self._grammar = self.outputs.grammar()
         self.prepack = False
         self.sampling: Sampling | None = None
@@ -292,6 +299,7 @@ class Translator(LineTranslator):
                 constraint=constraint,
                 jit=jit,
                 never=never,
+                length_factor=self.decode.max_length_factor,
             )
         return beam_search(
             self.model,
@@ -305,6 +313,7 @@ class Translator(LineTranslator):
             jit=jit,
             form=self.decode.length_penalty_form,
             never=never,
+            length_factor=self.decode.max_length_factor,
         )
 
     def run_search(

@@ -37,27 +37,32 @@ class Backend(Protocol):
 
 
 class _Local:
-    """A model in this process."""
+    """A model in this process; `split`: each sentence of a line is translated by itself."""
 
-    def __init__(self, translator: LineTranslator, card: Mapping[str, Any]) -> None:
-        self.card = card
-        self._lines = translator
+    def __init__(self, translator: LineTranslator, card: Mapping[str, Any], split: bool) -> None:
+        from t2t_lite.decoding.sentence_translator import SentenceTranslator
+
+        self.card, self._split = card, split
+        self._lines = SentenceTranslator(translator) if split else translator
 
     def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
         limit = self._lines.decode.max_source_length - 1  # the end symbol is a piece, too
         vocabulary = self._lines.source_vocabulary
-        for line in lines:
+        for line in [] if self._split else lines:
             pieces = len(vocabulary.encode(vocabulary.line(line)))
             if pieces > limit:  # elsewhere such a line is cut, with a warning that nobody would see here
-                raise UsageError(f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two.")
+                raise UsageError(
+                    f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two, or start the "
+                    "page with --split_sentences."
+                )
         return self._lines.translate(lines, nbest=self._lines.decode.beam_size)
 
 
 class Run(_Local):
     """A trained run."""
 
-    def __init__(self, translator: Translator, card: Mapping[str, Any]) -> None:
-        super().__init__(translator, card)
+    def __init__(self, translator: Translator, card: Mapping[str, Any], split: bool = False) -> None:
+        super().__init__(translator, card, split)
         self._translator = translator
 
     def attention(self, line: str) -> dict[str, Any]:
@@ -69,8 +74,8 @@ class Run(_Local):
 class Export(_Local):
     """An exported model."""
 
-    def __init__(self, translator: ExportedTranslator) -> None:
-        super().__init__(translator, translator.card)
+    def __init__(self, translator: ExportedTranslator, split: bool = False) -> None:
+        super().__init__(translator, translator.card, split)
         self._exported, self._signatures = translator, translator.model.signatures
 
     def attention(self, line: str) -> dict[str, Any]:
@@ -87,23 +92,23 @@ class Export(_Local):
         return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
 
 
-def open_run(request: OpenRequest) -> Run:
+def open_run(request: OpenRequest, split: bool = False) -> Run:
     """Opens a run, or several as an ensemble; raises as `OpenRequest.check` before TensorFlow is loaded."""
     request.check()
     load_tensorflow()
     from t2t_lite.export.model_card import make_card
 
     run = request.open_to_decode()
-    return Run(run.translator, make_card(run))
+    return Run(run.translator, make_card(run), split)
 
 
-def open_export(folder: str) -> Export:
+def open_export(folder: str, split: bool = False) -> Export:
     """Opens an export; raises, before TensorFlow is loaded, as `read_card`."""
     read_card(find_version(folder))
     load_tensorflow()
     from t2t_lite.export.exported import ExportedTranslator
 
-    return Export(ExportedTranslator(folder))
+    return Export(ExportedTranslator(folder), split)
 
 
 class Server:

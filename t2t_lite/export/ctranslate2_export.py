@@ -139,7 +139,7 @@ def _spec(translator: Translator) -> Any:
     no_bias = np.zeros(len(spec.decoder.projection.weight), np.float32)
     spec.decoder.projection.bias = no_bias if model.output_bias is None else _array(model.output_bias)
     spec.decoder.projection.bias[PAD] = _NEVER  # as in our search
-    positions = np.arange(max(_MAX_INPUT, translator.decode.max_source_length + translator.decode.extra_length))
+    positions = np.arange(max(_MAX_INPUT, translator.longest_output(translator.decode.max_source_length)))
     for name, stack, side in (("source", spec.encoder, model.encoder), ("target", spec.decoder, model.decoder)):
         if not relative:
             table = _array(model.position_encoding(name, positions))

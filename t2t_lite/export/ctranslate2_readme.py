@@ -74,7 +74,8 @@ CTranslate2 and this model divide a log-probability by length^{alpha}, the end s
 _SEARCH = """ CTranslate2 also ends a search with the first {beam_size} finished
 outputs (patience=2 looks at more), and takes an end only from the {beam_size} best symbols of a step, t2t-lite from
 twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
-max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after the input's length.
+max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after {times}the input's
+length.
 """
 _OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The
@@ -111,8 +112,9 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         penalty=alpha if is_power else engine_length_penalty(alpha, USUAL_LENGTH),
         unknown="" if translator.decode.unknown_output else "\n        disable_unk=True,",
         max_input=translator.decode.max_source_length,
-        max_output=translator.decode.max_source_length + translator.decode.extra_length,
+        max_output=translator.longest_output(translator.decode.max_source_length),
         extra=translator.decode.extra_length,
+        times="" if translator.decode.max_length_factor == 1 else f"{translator.decode.max_length_factor:g} times ",
         alpha=alpha,
         length=USUAL_LENGTH,
     )

@@ -41,6 +41,7 @@ class ExportedTranslator(LineTranslator):
             given = {name: hparams[name] for name in DECODE if name in hparams or name not in LATER}
             given |= {"decode_batch_tokens": batch_tokens} if batch_tokens else {}
             super().__init__(source, DecodeGroup(**given))
+            self.is_text = "trees" not in self.card
             if hparams["precision"] == "int8":
                 check_machine()
             with quiet():

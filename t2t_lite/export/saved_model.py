@@ -217,7 +217,7 @@ class ServedModel(tf.Module):
 
     @property
     def _max_target_length(self) -> int:
-        return self._max_source_length + self._translator.decode.extra_length
+        return self._translator.longest_output(self._max_source_length)
 
     def _run_search(self, source: Any, inputs: Any, early_stop: bool) -> tuple[Any, Any]:
         """Ragged int32 [B, S] and string [B] as read (None: of the pieces) -> int32 [B, K, T] and float32 [B, K]."""

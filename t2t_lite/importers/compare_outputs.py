@@ -28,9 +28,9 @@ class Comparison:
 def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str]) -> Comparison:
     """Translates `inputs` and compares each with line N of `outputs`, which the other toolkit wrote.
 
-    Here, an output has at most `extra_length` pieces more than its input. In tensor2tensor, it has at most that many
-    more than the longest input of its batch, so an output that reaches the limit depends on its neighbours. In
-    OpenNMT-tf, the limit does not depend on the input.
+    Here, the longest output follows from its input (`longest_output` of decoding/search.py). In tensor2tensor and
+    Marian, it follows from the longest input of the batch, so an output that reaches the limit depends on its
+    neighbours. In OpenNMT-tf and transformers, the limit does not depend on the input.
 
     Raises:
         DataError: not as many outputs as inputs.
@@ -43,7 +43,7 @@ def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str
     different = [(inputs[i], outputs[i], text) for i, text in zip(rows, ours, strict=True) if outputs[i] != text]
 
     def at_limit(line: str, *texts: str) -> bool:
-        limit = len(vocabulary.encode(vocabulary.line(line))) + translator.decode.extra_length
+        limit = translator.longest_output(len(vocabulary.encode(vocabulary.line(line))) + 1) - 1
         return any(len(target.encode(text)) >= limit for text in texts)
 
     free = [row for row in different if not at_limit(*row)]

@@ -33,7 +33,7 @@ from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _EPSILON = 1e-5  # of torch.nn.LayerNorm
-_NEVER = -1e9  # a bias of PAD with which its probability is 0
+_NEVER = -1e4  # a bias of PAD with which its probability is 0; a lower one would swell losses with label smoothing
 _KEPT = ("config.json", "generation_config.json", "tokenizer_config.json")
 
 

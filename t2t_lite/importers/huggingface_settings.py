@@ -58,8 +58,8 @@ _READ = (
     *("decoder_vocab_size", "decoder_attention_heads", "decoder_ffn_dim"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
 )
-_READ_OF_SEARCH = ("num_beams", "length_penalty", "bad_words_ids")
-# Of training, of other models, of how transformers runs a model or shows it; max_length is docs/import.md's.
+_READ_OF_SEARCH = ("num_beams", "length_penalty", "max_length", "max_new_tokens", "bad_words_ids")
+# Of training, of other models, of how transformers runs a model or shows it.
 _HARMLESS = {
     *("dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std"),
     *("encoder_layerdrop", "decoder_layerdrop", "gradient_checkpointing", "label2id", "id2label", "num_labels"),
@@ -69,7 +69,7 @@ _HARMLESS = {
     *("use_bfloat16", "_attn_implementation_autoset"),
 }
 _HARMLESS_IN_SEARCH = {
-    *("max_length", "max_new_tokens", "use_cache", "forced_eos_token_id", "_from_model_config"),
+    *("use_cache", "forced_eos_token_id", "_from_model_config"),
     *("temperature", "top_k", "top_p", "min_p", "top_h", "typical_p", "epsilon_cutoff", "eta_cutoff"),
     *("output_attentions", "output_hidden_states", "output_scores", "output_logits", "output_past"),
     *("return_dict", "return_dict_in_generate", "remove_invalid_values", "low_memory", "transformers_version"),
@@ -98,6 +98,8 @@ def count(settings: Mapping[str, Any], name: str) -> int:
 def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> dict[str, Any]:
     """Returns the search of generation_config.json: a score is the log-probability divided by length^length_penalty.
 
+    An output has at most max_new_tokens pieces, or one less than max_length, which counts the start.
+
     Args:
         padding, unknown: ids of these pieces.
     """
@@ -112,6 +114,12 @@ def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> d
         found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
         if value is not None and found[field] != value:
             raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+    for name, start in (("max_length", 1), ("max_new_tokens", 0)):  # the second one counts if both are there
+        value = settings.get(name)
+        if value is not None:
+            if type(value) is not int or value <= start:
+                raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+            found |= {"max_length_factor": 0.0, "extra_length": value - start}
     return found
 
 

@@ -10,7 +10,7 @@ from t2t_lite import config
 from t2t_lite.importers import opennmt_settings, t2t_precision, t2t_training
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.marian_vocabulary import MarianVocabulary
-from t2t_lite.importers.run_folder import Import
+from t2t_lite.importers.run_folder import Import, hparams_set, training
 
 
 def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
@@ -38,6 +38,10 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
             yield "assumed", f"{_pairs(values)} ({reason}; the training's hparams.json would)"
     assumed = imported.toolkit == "OpenNMT-tf" and "position_encoder_class" not in imported.hparams
     why = " (assumed; if there are none: --hparams=position_encoder_class=None)" if assumed else ""
+    if of_recipe := training(imported.toolkit):
+        learned = {name: of_recipe[name] for name in ("schedule", "learning_rate", "warmup_steps")}
+        of_set = hparams_set(imported.toolkit)
+        yield "training", f"{_pairs(learned)}, ... (of the hparams set {of_set}; only continued training has it)"
     yield "positions", f"{_positions(imported)}{why if described.positions == 'opennmt' else ''}"
     if imported.target_space is not None:
         yield "target space", f"{imported.target_space.row} ({imported.target_space.why})"
@@ -69,11 +73,13 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]
     without = ", ".join(f"{number} {what}" for number, what in left if number)
     yield "variables", f"{len(variables.weights)}, each used once{f'; left out: {without}' if without else ''}"
+    factor = hparams["max_length_factor"]
+    longest = "" if factor == 1 else f"max_length_factor={factor:g}, "
     form = " (power)" if hparams["length_penalty_form"] == "power" else ""
     yield (
         "decoding",
         f"beam_size={hparams['beam_size']}, length_penalty={hparams['length_penalty']:g}{form}, "
-        f"extra_length={hparams['extra_length']}, inputs of at most {hparams['max_source_length']} pieces",
+        f"{longest}extra_length={hparams['extra_length']}, inputs of at most {hparams['max_source_length']} pieces",
     )
 
 

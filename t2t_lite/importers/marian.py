@@ -26,7 +26,7 @@ from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
-_NEVER = -1e9  # the bias of PAD: its probability is 0
+_NEVER = -1e4  # the bias of PAD: its probability is 0; a lower one would swell losses with label smoothing
 
 
 def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:

@@ -187,8 +187,14 @@ def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
         "length_penalty_form": "power",
         "unknown_output": settings.get("allow-unk") == "true",
         "length_penalty": 0.0,
+        "max_length_factor": 3.0,
+        "extra_length": 0,
     }
-    for name, field, kind in (("beam-size", "beam_size", int), ("normalize", "length_penalty", float)):
+    for name, field, kind in (
+        ("beam-size", "beam_size", int),
+        ("normalize", "length_penalty", float),
+        ("max-length-factor", "max_length_factor", float),
+    ):
         if name in settings:
             try:
                 found[field] = kind(settings[name])

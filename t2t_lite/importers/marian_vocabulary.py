@@ -113,6 +113,10 @@ class MarianVocabulary(AnyVocabulary):
             rest = pattern.sub(replacement, rest)
         return f"{label} {rest}" if label else rest
 
+    def label(self, text: str) -> str:
+        """Returns the known label with which a line begins, or ""."""
+        return self._split(text)[0]
+
     @property
     def no_label(self) -> str:
         """What is wrong with a line without a known label."""

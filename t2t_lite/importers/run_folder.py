@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite import config
+from t2t_lite import config, registry
 from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
+from t2t_lite.groups import OptimizerGroup
 from t2t_lite.importers import t2t_model, t2t_training
 from t2t_lite.importers.imported import Imported, Weights
 from t2t_lite.importers.t2t_slots import Slots
@@ -29,7 +30,10 @@ from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, KEPT_DIR, RunSpec, write_
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.version import local_version
 
-PROBLEM, HPARAMS_SET, MODEL = "imported", "t2t_import", "transformer"
+PROBLEM, MODEL = "imported", "transformer"
+# The hparams set that a run is named after; of those of one toolkit, training continues as the set says.
+_SETS = {"Marian": "marian_base", "MarianMT": "marianmt_base"}
+_OF_T2T = "t2t_import"
 
 _SAID = ("num_heads", "d_k", "d_v", "positions", "activation")  # fields of a description that hparams give
 _NOT_IN_SHAPES = ("norm_epsilon", "source_end")  # hparams may give these; else the toolkit's usual value is taken
@@ -77,11 +81,25 @@ def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParam
         decoding: fields of the group "decode" that were given.
     """
     model = t2t_model.recipe(imported.description, imported.hparams)
-    found = config.replace(model, **{**imported.usual, **decoding})
+    found = config.replace(model, **{**training(imported.toolkit), **imported.usual, **decoding})
     rows = imported.description.max_positions
     if rows and imported.toolkit == "tensor2tensor":  # which trains on no pair that is longer than its table
         found = config.replace(found, max_length=min(config.to_dict(found)["max_length"], rows - 1))
     return found
+
+
+def training(toolkit: str) -> dict[str, Any]:
+    """Returns the settings of training that a toolkit's files do not say, as its hparams set has them; else {}."""
+    if toolkit not in _SETS:
+        return {}
+    found = registry.hparams(_SETS[toolkit])
+    names = (*(field.name for field in dataclasses.fields(OptimizerGroup)), "max_length")
+    return {name: getattr(found, name) for name in names}
+
+
+def hparams_set(toolkit: str) -> str:
+    """Returns the hparams set that a run is named after."""
+    return _SETS.get(toolkit, _OF_T2T)
 
 
 def check_folder(output_dir: str | os.PathLike[str]) -> None:
@@ -125,7 +143,7 @@ def _fill(folder: Path, found: Import) -> int:
         options=dict(found.options),
         data_dir="data",
         usr_dir=None,
-        hparams_set=HPARAMS_SET,
+        hparams_set=hparams_set(found.imported.toolkit),
         model=MODEL,
         hparams=found.hparams,
         files={name: vocabulary.checksum for name, vocabulary in files.items()},

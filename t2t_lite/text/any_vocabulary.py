@@ -68,6 +68,10 @@ class AnyVocabulary(abc.ABC):
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it."""
 
+    def label(self, text: str) -> str:
+        """Returns the label with which a line begins, and which each of its sentences needs; here there are none."""
+        return ""
+
     @abc.abstractmethod
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text as it is, without EOS."""

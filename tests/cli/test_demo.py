@@ -88,11 +88,13 @@ def test_a_run(tmp_path: Path) -> None:
     vocabulary.save(tmp_path / "vocabulary.model")
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)
     Checkpoints(tmp_path, model, record=make_record(spec)).save(7)
-    args = demo.make_parser().parse([f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3"])
+    args = demo.make_parser().parse(
+        [f"--output_dir={tmp_path}", "--checkpoint=newest", "--beam_size=3", "--max_length_factor=0.5"]
+    )
     backend = open_run(common.open_request(args))
     assert (backend.card["checkpoint"], backend.card["step"]) == ("checkpoints/model-7", 7)
     assert backend.card["problem"]["name"] == "toy_ende"
-    assert backend._lines.decode.beam_size == 3
+    assert (backend._lines.decode.beam_size, backend._lines.decode.max_length_factor) == (3, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,10 @@ def test_mistakes(
         ([], "give --output_dir=RUN, --saved_model=DIR, or --server=HOST:PORT with --model=NAME"),
         (["--output_dir=a", "--saved_model=b"], "give --output_dir=RUN, --saved_model=DIR, or"),
         (["--server=a:1"], "--server and --model go together"),
+        (["--server=a:1", "--model=b", "--split_sentences"], "--split_sentences goes with --output_dir or --saved"),
         (["--saved_model=a", "--checkpoint=best"], "--checkpoint goes with --output_dir"),
         (["--saved_model=a", "--beam_size=2"], "--beam_size goes with --output_dir"),
+        (["--saved_model=a", "--max_length_factor=2"], "--max_length_factor goes with --output_dir"),
         (["--output_dir=a", "--port=65536"], "'65536' is not a port: a whole number from 0 to 65535"),
     ],
 )

@@ -1,7 +1,9 @@
 """Beam search with caches against a plain NumPy search without caches, and against trying every output."""
 
+import fractions
 import functools
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search, length_penalty
+from t2t_lite.decoding.search import longest_output, longest_outputs
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.models.convs2s import ConvS2S
@@ -305,3 +308,21 @@ def test_length_penalty_golden_values() -> None:
     np.testing.assert_allclose(length_penalty(lengths, 0.6), [1, 1.5157166, 1.9331820, 3.9810717], rtol=1e-5)
     np.testing.assert_allclose(length_penalty(lengths, 0.0), 1)
     np.testing.assert_allclose(length_penalty(lengths, 1.0), [1, 2, 3, 10], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("factor", "extra"), [(1.0, 3), (0.3, 0), (0.7, 2), (1.1, 0), (3.0, 1), (0.0, 4), (0.0, 0)])
+def test_the_longest_output_is_a_multiple_of_the_source_and_extra_pieces(factor: float, extra: int) -> None:
+    logits = np.zeros((9, 9))
+    logits[:, EOS] = -9
+    lengths = [1, 7, 10, 20]
+    wanted = [longest_output(length, factor, extra) for length in lengths]
+    by_hand = [max(math.ceil(fractions.Fraction(str(factor)) * length) + extra, 1) for length in lengths]
+    assert wanted == by_hand  # also 0.3 * 10 and 0.7 * 10, in float32 as in Marian
+    for length, longest in zip(lengths, wanted, strict=True):
+        source = np.array([[2] * (length - 1) + [EOS]] * 2, np.int32)
+        for beam in (1, 2):
+            ids, _ = beam_search(
+                _Chain(logits), source, beam_size=beam, alpha=1.0, extra_length=extra, length_factor=factor
+            )
+            assert np.count_nonzero(ids[1, 0]) == longest
+    assert longest_outputs(np.array(lengths), factor, extra).numpy().tolist() == wanted

@@ -16,6 +16,7 @@ from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.score import log_probs
+from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.models.base import Model
 from t2t_lite.models.transformer import Transformer
@@ -79,17 +80,21 @@ class _Pair:
         return scores, found
 
 
-def _beam_search(beam: int = 4) -> Callable[..., Any]:
+def _beam_search(beam: int = 4, **length: Any) -> Callable[..., Any]:
+    settings = {"beam_size": beam, "alpha": 0.6, "extra_length": EXTRA, **length}
+
     def search(model: Model, source: Any, early: Any, jit: bool) -> Any:
-        return beam_search(model, source, beam_size=beam, alpha=0.6, extra_length=EXTRA, early_stop=early, jit=jit)
+        return beam_search(model, source, **settings, early_stop=early, jit=jit)
 
     return search
 
 
-def _sample(number: int, sampler: str = "random", **options: Any) -> Callable[..., Any]:
+def _sample(number: int, sampler: str = "random", length: dict[str, Any] | None = None, **options: Any) -> Any:
+    settings = {"num_samples": number, "extra_length": EXTRA, **(length or {})}
+
     def draw(model: Model, source: Any, jit: bool) -> Any:
         sampling = Sampling(make_sampler(sampler, options), 3)
-        return sample(model, source, sampling, num_samples=number, extra_length=EXTRA, jit=jit)
+        return sample(model, source, sampling, **settings, jit=jit)
 
     return draw
 
@@ -107,6 +112,16 @@ def test_the_n_best_are_those_of_the_plain_graph(name: str) -> None:
 @pytest.mark.parametrize("beam", [1, 21])
 def test_other_sizes_of_beams(beam: int) -> None:
     _Pair("transformer", _beam_search(beam), IDS, FLAG).assert_equal(SOURCES, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("factor", "extra"), [(0.5, 0), (2.0, 1)])
+def test_other_longest_lengths(factor: float, extra: int) -> None:
+    length = {"length_factor": factor, "extra_length": extra}
+    _, found = _Pair("transformer", _beam_search(**length), IDS, FLAG).assert_equal(SOURCES, False)
+    _, drawn = _Pair("transformer", _sample(3, length=length), IDS).assert_equal(SOURCES)
+    longest = longest_output(max(np.count_nonzero(SOURCES, 1)), factor, extra)
+    assert max(map(len, found)) == max(map(len, drawn)) == longest
 
 
 @pytest.mark.nightly

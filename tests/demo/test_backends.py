@@ -106,6 +106,16 @@ def test_what_would_be_cut_is_refused(backends: dict[str, Backend], name: str) -
         backends[name].translate(["a", " ".join("a" * 150)])
 
 
+def test_a_paragraph_is_translated_by_sentences(translator: Translator, export_base: Path, run: Run) -> None:
+    sentences = [f"{' '.join('abc' * 30)}!", "A cat.", "Two dogs?"]
+    of_each = [outputs[0] for outputs in run.translate(sentences)]
+    for backend in (Run(translator, CARD, split=True), Export(ExportedTranslator(export_base), split=True)):
+        [one], [two, *_] = backend.translate(["A cat."]), backend.translate([" ".join(sentences), "a"])
+        assert [h.text for h in one] == [h.text for h in run.translate(["A cat."])[0]]
+        assert two[0].text == " ".join(h.text for h in of_each if h.text)
+        assert two[0].score == pytest.approx(sum(h.score for h in of_each), abs=1e-3)
+
+
 @pytest.mark.parametrize(
     ("name", "words"),
     [

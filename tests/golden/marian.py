@@ -7,8 +7,9 @@ Needs pymarian 1.12.42 and sentencepiece, not this package:
 Marian trains each model in FOLDER/NAME on made-up sentences: each word has a translation; with labels, it has one for
 each of two target languages. The words of `bpe` are of odd characters; some lines of `bytes` end in emoji that are
 no pieces, and its vocabulary is a SentencePiece model, with which Marian itself cuts and joins text. Then Marian
-translates the lines of test.txt, four outputs of each, with the log-probability of each piece. (From the second piece
-on, Marian's decoder does not compute of a pre-norm model what was trained: docs/import.md.)
+translates the lines of test.txt, four outputs of each, with the log-probability of each piece; and, for test.short, the
+most probable piece at each step, for outputs of at most so many times the line's pieces. (From the second piece on,
+Marian's decoder does not compute of a pre-norm model what was trained: docs/import.md.)
 """
 
 import json
@@ -42,6 +43,8 @@ TRAINING = (
     "--label-smoothing 0.1 --cpu-threads 1 --seed 1 --workspace 200 --overwrite --quiet"
 )
 DECODING = "--cpu-threads 1 --mini-batch 1 --maxi-batch 1 --workspace 200 --quiet --n-best --word-scores"
+SHORT = ("relu_tied", "labels")  # models with a test.short
+FACTORS = ("0.3", "0.7", "1.1")
 LABELS = (">>aaa<<", ">>bbb<<")
 CONSONANTS, VOWELS, UMLAUTS = "bdgklmnr", "aeiou", "äöüáå"
 ODD_CONSONANTS = ("ب", "ש", "日", "🙂", '"', "\\", "'", "#", ":", "½", "&", "ﬁ", "𐍈", "\u00ad", "\u200d", "~")
@@ -136,12 +139,15 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
     tests = [texts["source"][i] if not labels else f"{labels[i % number]} {texts['source'][i]}" for i in range(12)]
     write(folder / "test.txt", tests)
     whole = "" if pieces else " --no-spm-decode"
-    translator = pymarian.Translator(f"{DECODING}{whole} --models {model_file} {files} --beam-size 4 --normalize 1")
+    of_model = f"--models {model_file} {files} --normalize 1"
+    translator = pymarian.Translator(f"{DECODING}{whole} {of_model} --beam-size 4")
     write(folder / "test.nbest", translator.translate(lines))
     for form in ("hard", "soft") if aligned else ():
         how = DECODING.replace("--n-best --word-scores", f"--alignment {form}")
-        translator = pymarian.Translator(f"{how} --models {model_file} {files} --beam-size 4 --normalize 1")
+        translator = pymarian.Translator(f"{how} {of_model} --beam-size 4")
         write(folder / f"test.{form}", translator.translate(lines))
+    if folder.name in SHORT:
+        write_short(folder / "test.short", of_model, lines)
     (folder / "decoder.yml").write_text(
         f"relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - {vocabulary.name}\n  - {vocabulary.name}\n"
         "beam-size: 4\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\n"
@@ -159,6 +165,14 @@ def train_sentencepiece(folder: Path, sides: list[str], name: str) -> sentencepi
     )
     Path(folder, f"{name}.model").rename(folder / f"{name}.spm")
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
+
+
+def write_short(path: Path, of_model: str, lines: list[str]) -> None:
+    short = []
+    for factor in FACTORS:
+        decoding = f"{DECODING.partition('--n-best')[0]} {of_model} --beam-size 1 --max-length-factor {factor}"
+        short += [f"{factor} ||| {line}" for line in pymarian.Translator(decoding).translate(lines)]
+    write(path, short)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ class Stub:
     """What `compare` uses of a translator."""
 
     source_vocabulary = target_vocabulary = ByteVocabulary()
-    decode = SimpleNamespace(extra_length=5)
+
+    def longest_output(self, length: int) -> int:
+        return length + 5
 
     def translate(self, lines: Sequence[str]) -> Any:
         return [[SimpleNamespace(text=OURS[line])] for line in lines]

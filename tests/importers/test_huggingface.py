@@ -12,6 +12,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite.cli import exporter, importer
+from t2t_lite.errors import DataError
 from t2t_lite.importers import huggingface, huggingface_files, marian_folder, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
 from tests.importers.marian_golden import refused
@@ -189,12 +190,25 @@ def test_pad_takes_no_share_where_the_search_normalises_again(tmp_path: Path) ->
     assert _read(folder).weights["transformer/output_bias"][0] > -10
     _set(folder, "generation_config.json", renormalize_logits=True, bad_words_ids=[[39]], length_penalty=0.5)
     imported = _read(folder)
-    assert imported.weights["transformer/output_bias"][0] == -1e9
+    assert imported.weights["transformer/output_bias"][0] == -1e4
     assert imported.usual == {"beam_size": 4, "length_penalty": 0.5, "length_penalty_form": "power"}
     (folder / "generation_config.json").unlink()  # older folders have the search in config.json
     assert _read(folder).usual["beam_size"] == 1
     _set(folder, "config.json", num_beams=6)
     assert _read(folder).usual["beam_size"] == 6
+
+
+def test_the_longest_length_is_that_of_transformers(tmp_path: Path) -> None:
+    """`max_length` counts the start, and `max_new_tokens` overrides it."""
+    folder = _folder(tmp_path / "model")
+    _set(folder, "generation_config.json", max_length=512)
+    found = _read(folder).usual
+    assert (found["max_length_factor"], found["extra_length"]) == (0.0, 511)
+    _set(folder, "generation_config.json", max_new_tokens=7)
+    assert _read(folder).usual["extra_length"] == 7
+    _set(folder, "generation_config.json", max_new_tokens="many")
+    with pytest.raises(DataError, match="max_new_tokens='many', which is no such number"):
+        _read(folder)
 
 
 def _set(folder: Path, file: str, **values: Any) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,9 @@ import numpy as np
 import pytest
 
 import t2t_lite
-from t2t_lite.cli import exporter, importer
+from t2t_lite.cli import decoder, exporter, importer
+from t2t_lite.errors import DataError
+from t2t_lite.importers import marian_folder
 from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, log_probs, outputs, read, set_setting
 
 _KEY = "transformer/encoder/layer_0/around_attention/self_attention/"
@@ -95,7 +98,7 @@ def _text(pieces: list[str]) -> str:
     ("name", "equal"),
     [
         ("toy", 40),
-        ("labels", 10),
+        ("labels", 12),
         pytest.param("bpe", 10, marks=pytest.mark.nightly),
         pytest.param("bytes", 12, marks=pytest.mark.nightly),
     ],
@@ -141,3 +144,53 @@ def test_ctranslate2_has_the_same_search(tmp_path: Path) -> None:
     found = subprocess.run(command, input=source, cwd=folder, capture_output=True, check=True).stdout.decode()
     ours = t2t_lite.load(run).translate(lines("toy"))
     assert sum(text == line for text, line in zip(ours, found.split("\n"), strict=False)) >= 37
+
+
+@pytest.mark.commit("relu_tied")
+@pytest.mark.parametrize("name", ["relu_tied", "labels"])
+def test_outputs_are_cut_where_marian_cuts_them(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The longest length is max-length-factor times the line's pieces with </s>, rounded up."""
+    rows = [row.split(" ||| ") for row in Path(GOLDEN, name, "test.short").read_text("utf-8").splitlines()]
+    wanted: dict[str, list[str]] = {}
+    for factor, pieces in rows:
+        wanted.setdefault(factor, []).append(pieces.replace(" ", "").replace("\u2581", " ").removeprefix(" "))
+    folder, run = tmp_path / "model", tmp_path / "run"
+    shutil.copytree(GOLDEN / name, folder)
+    settings = Path(folder, "decoder.yml").read_text("utf-8")
+    Path(folder, "decoder.yml").write_text(f"{settings.replace('size: 4', 'size: 1')}max-length-factor: 0.3\n", "utf-8")
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}"]) == 0
+    assert "max_length_factor=0.3, extra_length=0, inputs" in capsys.readouterr().out
+    assert exporter.main([f"--output_dir={run}", "--max_length_factor=0.7"]) == 0
+    assert t2t_lite.load(run / "export").translate(lines(name)) == wanted["0.7"]
+    loaded = t2t_lite.load(run)
+    assert loaded.translate(lines(name)) == wanted["0.3"]
+    assert loaded.translate(lines(name), max_length_factor=1.1) == wanted["1.1"]
+    assert len({*map(tuple, wanted.values())}) == 3
+
+
+def test_the_longest_length_is_three_times_the_input_unless_the_folder_says_another(tmp_path: Path) -> None:
+    found = marian_folder.find(GOLDEN / "toy").search
+    assert (found["max_length_factor"], found["extra_length"]) == (3.0, 0)
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN / "toy", folder)
+    Path(folder, "decoder.yml").write_text("max-length-factor: many\n", "utf-8")
+    with pytest.raises(DataError, match="decoder.yml says max-length-factor: many, which is no number"):
+        marian_folder.find(folder)
+
+
+def test_each_sentence_of_a_line_has_its_label(tmp_path: Path) -> None:
+    """Of a run by the whole command; a sentence without its label would be refused."""
+    run, text, out = tmp_path / "run", tmp_path / "in", tmp_path / "out"
+    assert importer.main([f"--checkpoint={GOLDEN / 'labels'}", f"--output_dir={run}"]) == 0
+    pairs = [
+        (">>aaa<<", ["Ro ri.", "Kikeri ladabo!", "Ri."]),
+        (">>bbb<<", ["neguka boledi neguka."]),
+        (">>aaa<<", ["..."]),
+    ]
+    text.write_text("".join(f"{label} {' '.join(row)}\n" for label, row in pairs) + "\n", "utf-8")
+    flags = [f"--output_dir={run}", f"--input={text}", f"--output={out}"]
+    assert decoder.main([*flags, "--split_sentences"]) == 0
+    loaded = t2t_lite.load(run)
+    of_each = [loaded.translate([f"{label} {sentence}" for sentence in row]) for label, row in pairs]
+    assert out.read_text("utf-8").splitlines() == [*(" ".join(filter(None, row)) for row in of_each), ""]
+    assert len(set(of_each[0])) == 3
