@@ -69,9 +69,9 @@ class LineTranslator(abc.ABC):
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
 
-    @abc.abstractmethod
     def start_aligning(self) -> None:
-        """Gives an alignment to each output from now on; UsageError if the model has none."""
+        """Gives an alignment to each output from now on; UsageError if there is none."""
+        raise UsageError(f"The outputs of a {type(self).__name__} have no alignments.")
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
