@@ -93,6 +93,20 @@ def test_weights_in_text_and_in_an_export_are_those_of_marian(
     assert decoder.main([f"--saved_model={base}", text, "--alignments=hard", "--nbest=2"]) == 2
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["aligned", "aligned_first"])
+def test_ctranslate2_aligns_by_the_same_head(name: str, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    run = _import(name, tmp_path)
+    assert exporter.main([f"--output_dir={run}", "--format=ctranslate2", f"--export_dir={tmp_path / 'export'}"]) == 0
+    engine = ctranslate2.Translator(str(tmp_path / "export" / "1"), inter_threads=1, intra_threads=1)
+    pieces = [read(GOLDEN / name)[1][0].pieces(read(GOLDEN / name)[1][0].encode(text)) for text in lines(name)[:2]]
+    found = engine.translate_batch(pieces, beam_size=4, return_attention=True)
+    for one, wanted in zip(found, _golden(name, "soft")[:2], strict=True):
+        without_ends = _weights(wanted)[:-1, :-1]
+        np.testing.assert_allclose(one.attention[0], without_ends, rtol=0, atol=1e-5)
+
+
 def test_lists_and_blank_lines_have_alignments(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     run, text = _import("aligned", tmp_path), tmp_path / "text"
     assert b"(if it was trained with guided alignment, which its files do not say)" in capfdbinary.readouterr().out
