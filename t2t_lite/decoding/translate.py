@@ -19,6 +19,7 @@ from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads

@@ -45,6 +45,15 @@ class _Local:
         self.card, self._split = card, split
         self._lines = SentenceTranslator(translator) if split else translator
 
+    @property
+    def aligning_head(self) -> dict[str, Any]:
+        """What the page shows at first, as attention.js takes it: the head that is an alignment, if there is one."""
+        hparams = self.card.get("hparams", {})
+        layer = hparams.get("alignment_layer")
+        if not (layer or hparams.get("guided_alignment")):
+            return {}
+        return {"show": {"heads": [1], **({"layer": layer} if layer else {})}}
+
     def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
         limit = self._lines.decode.max_source_length - 1  # the end symbol is a piece, too
         vocabulary = self._lines.source_vocabulary
@@ -68,7 +77,7 @@ class Run(_Local):
     def attention(self, line: str) -> dict[str, Any]:
         from t2t_lite.insights.sentence import attend
 
-        return attend(self._translator, [line])[0].to_json()
+        return attend(self._translator, [line])[0].to_json() | self.aligning_head
 
 
 class Export(_Local):
@@ -89,7 +98,7 @@ class Export(_Local):
         if pieces > ATTENTION_PIECES:
             raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")
         outputs = self._signatures["attention"](inputs=tf.constant([line.encode("utf-8")]))
-        return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
+        return _drawing(line, {name: value.numpy() for name, value in outputs.items()}) | self.aligning_head
 
 
 def open_run(request: OpenRequest, split: bool = False) -> Run:
