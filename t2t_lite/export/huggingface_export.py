@@ -8,6 +8,7 @@ folder has the vector of the start, and a bias with which `<pad>` takes no share
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ MODEL_FILE, CONFIG_FILE, SEARCH_FILE, TOKENIZER_FILE = (
     "generation_config.json",
     "tokenizer_config.json",
 )
+_log = logging.getLogger("t2t_lite")
+
 _SPM = ("source.spm", "target.spm")
 _VOCAB = ("vocab.json", "target_vocab.json")
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16
@@ -62,6 +65,11 @@ def export_huggingface(
     if origin.toolkit != "MarianMT":
         origin = Origin()
     pieces = [list_pieces(side) for side in sides]
+    if len(pieces[0]) != len(pieces[1]):
+        _log.warning(
+            "warning: source and target have %d and %d pieces; transformers opens such a model from its release 5 on.",
+            *(side.size for side in sides),
+        )
     rows = _rows(pieces, origin)
     weights, start = _weights(model, rows, pieces, origin)
     shared, tied = SOURCE not in weights, SOFTMAX not in weights

@@ -57,7 +57,7 @@ def _round_trip(tmp_path: Path, folder: Path, *flags: str) -> Path:
     return run / "export_marian" / "1"
 
 
-@pytest.mark.commit("toy", "gelu_untied")
+@pytest.mark.commit("toy")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_import_comes_out_as_it_went_in(tmp_path: Path, name: str) -> None:
     version = _round_trip(tmp_path, GOLDEN / name)
@@ -102,6 +102,7 @@ def _logits(model: Any, source: list[int], target: list[int]) -> Any:
     return np.array(model({"source": np.array([source], np.int32), "target": np.array([target], np.int32)}))[0]
 
 
+@pytest.mark.commit("pre-norm, untied", "two vocabularies")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_that_was_trained_here_opens_again(tmp_path: Path, variant: str) -> None:
     translator = _translator(variant)
