@@ -40,6 +40,7 @@ class DecodeRequest:
         shard: (i, n): the i-th of n equal parts of `input`.
         output: a file, or None for standard output.
         resume: continue what a stopped command has left of `output`.
+        target_language: the code of a language, whose label is put before each line; None: lines are taken as they are.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
     """
@@ -52,6 +53,7 @@ class DecodeRequest:
     shard: tuple[int, int] = (1, 1)
     output: str | None = None
     resume: bool = False
+    target_language: str | None = None
     nbest: int | None = None
     json: bool = False
     pretty: bool = False
@@ -104,6 +106,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines = _open(request, _sampling(request))
+    translator = translator.with_language(request.target_language)
     if (request.nbest or 1) > translator.decode.beam_size:
         raise UsageError(
             f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
@@ -172,6 +175,8 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
     names = ("split", "shard", "nbest", "json", "pretty", "sampler", "sampler_options", "seed")
+    if request.target_language is not None:
+        settings = {**settings, "target_language": request.target_language}
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 

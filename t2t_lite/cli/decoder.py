@@ -54,6 +54,7 @@ def make_parser() -> common.Parser:
         metavar="I/N",
         help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
     )
+    common.add_language_flag(parser)
     parser.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
     common.add_search_flags(parser, DECODE)
     parser.add_argument(
@@ -84,13 +85,25 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(["resume"], "needs --output=FILE: standard output keeps nothing")
     if "--split" in given:
         parser.refuse(["shard"], "goes with --input, not with --split")
+        parser.refuse(["target_language"], "goes with --input: the lines of a split have their labels")
     elif not line_source.is_file(given.get("--input")):
         parser.refuse(("resume", "shard"), "needs --input=FILE: what comes in a pipe cannot be read again")
 
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    names = ("saved_model", "input", "split", "output", "resume", "nbest", "json", "pretty", "sampler")
+    names = (
+        "saved_model",
+        "input",
+        "split",
+        "output",
+        "resume",
+        "nbest",
+        "json",
+        "pretty",
+        "sampler",
+        "target_language",
+    )
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,

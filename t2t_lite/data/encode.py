@@ -78,11 +78,13 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, Side]:
     sources, targets = zip(*chunk, strict=True)
-    return _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
+    source, target = vocabularies
+    of_sources = source.encode_source([source.source_line(line) for line in sources])
+    of_targets = target.encode_many([target.line(line) for line in targets])
+    return _side(sources, of_sources, source), _side(targets, of_targets, target)
 
 
-def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
-    sequences = vocabulary.encode_many([vocabulary.line(line) for line in lines])
+def _side(lines: tuple[str, ...], sequences: list[list[int]], vocabulary: AnyVocabulary) -> Side:
     for sequence in sequences:
         sequence.append(EOS)
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))

@@ -43,7 +43,7 @@ def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str
     different = [(inputs[i], outputs[i], text) for i, text in zip(rows, ours, strict=True) if outputs[i] != text]
 
     def at_limit(line: str, *texts: str) -> bool:
-        limit = len(vocabulary.encode(vocabulary.line(line))) + translator.decode.extra_length
+        limit = len(vocabulary.encode_source([vocabulary.source_line(line)])[0]) + translator.decode.extra_length
         return any(len(target.encode(text)) >= limit for text in texts)
 
     free = [row for row in different if not at_limit(*row)]

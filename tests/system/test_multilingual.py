@@ -1,0 +1,112 @@
+"""docs/multilingual.md: the corpus, commands and outputs of the page, and the same model in Python and in the demo."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import t2t_lite
+from t2t_lite.demo import backends
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.runs.open_request import OpenRequest
+from tests import commands
+
+pytestmark = pytest.mark.nightly
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "multilingual.md").read_text("utf-8")
+TEXTS = ["the red dog sees the young cat", "", "the wide %s is the red tree 🙂"]
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Runs the page's script and commands; returns their folder, and what each command printed."""
+    folder = tmp_path_factory.mktemp("multilingual")
+    [script] = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    subprocess.run([sys.executable, "-c", script], cwd=folder, check=True)
+    printed = []
+    for line in re.findall(r"^    ((?:echo .* )?t2t-lite-\w+ .*)$", PAGE, re.MULTILINE):
+        [*given, command] = line.split(" | ")
+        name, *flags = shlex.split(command)
+        text = shlex.split(given[0])[1] if given else ""
+        module = f"t2t_lite.cli.{commands.module_of(name.removeprefix('t2t-lite-'))}"
+        done = commands.run(module, *flags, input=f"{text}\n".encode(), cwd=folder)
+        assert done.returncode == 0, done.stderr.decode()
+        printed.append(done.stdout.decode())
+    return folder, printed
+
+
+def test_the_page_is_true(outputs: tuple[Path, list[str]]) -> None:
+    _, (trained, french, german, exported, of_export, scores) = outputs
+    assert french == "le chien rouge voit la chatte jeune\n"
+    assert french.strip() in PAGE
+    assert german == "der rote Hund sieht das junge %s\n"
+    assert of_export == "der rote Hund sieht die junge Katze\n"
+    assert "run/export" in exported
+    mean, *_ = re.findall(r"^BLEU\|mean:de\+fr\|\S+ = (\S+) \(de (\S+), fr (\S+)\)$", scores, re.MULTILINE)
+    assert min(map(float, mean)) > 95
+    assert "BLEU|mean:de+fr|" in trained
+    for language, value in zip(("de", "fr"), mean[1:], strict=True):
+        assert re.search(rf"^{language}: BLEU\|nrefs:1\|\S+ = {value} ", scores, re.MULTILINE)
+
+
+def test_python_export_and_demo_give_the_same(
+    outputs: tuple[Path, list[str]], caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = outputs[0]
+    run, export = t2t_lite.load(folder / "run"), t2t_lite.load(folder / "run" / "export")
+    for language in ("de", "fr"):
+        typed = [f">>{language}<< {text}" if text else "" for text in TEXTS]
+        wanted = run.translate(typed)
+        assert wanted[1] == ""
+        assert "%s" in wanted[2]
+        assert run.translate(TEXTS, target_language=language) == wanted
+        assert export.translate(typed) == export.translate(TEXTS, target_language=language) == wanted
+        assert run.nbest(TEXTS, 2, target_language=language)[0][0].text == wanted[0]
+        pair = (TEXTS[0], wanted[0])
+        assert run.score([pair], target_language=language) == run.score([(typed[0], wanted[0])])
+        sentence = run.attention(TEXTS[0], target_language=language)
+        assert sentence.source[0] == f">>{language}<<"
+        np.testing.assert_array_equal(sentence.encoder, run.attention(typed[0]).encoder)
+        for backend in (
+            backends.open_run(OpenRequest(folders=(str(folder / "run"),)), language),
+            backends.open_export(str(folder / "run" / "export"), language),
+        ):
+            assert backend.translate(["", TEXTS[0]])[1][0].text == wanted[0]
+    assert not [message for message in caplog.messages if "unknown" in message]  # the emoji is written in bytes
+    assert run.translate(TEXTS[:1], target_language="de") != run.translate(TEXTS[:1], target_language="fr")
+    assert "A line begins with" not in caplog.text
+    run.translate([">>de<< the dog"], target_language="fr")
+    assert "A line begins with >>de<<, which is text to the model" in caplog.text
+    for loaded in (run, export):
+        with pytest.raises(DataError, match="does not begin with the label"):
+            loaded.translate(TEXTS)
+        with pytest.raises(UsageError, match="this model writes de, fr. Did you mean 'fr'"):
+            loaded.translate(TEXTS, target_language="fra")
+    labelled = backends.open_run(OpenRequest(folders=(str(folder / "run"),)))
+    assert labelled.example == ">>de<< a"
+    assert labelled.translate([labelled.example])
+
+
+def test_a_file_resumes_only_with_its_language(run: Run, outputs: tuple[Path, list[str]], tmp_path: Path) -> None:
+    folder = outputs[0] / "run"
+    (tmp_path / "in").write_text("the red dog sees the tree\n" * 3)
+    flags = [f"--output_dir={folder}", f"--input={tmp_path}/in"]
+    done = run("decoder", *flags, "--target_language=de", "--json")
+    assert done.stdout.count('"input": "the red dog sees the tree"') == 3
+    assert "this model writes de, fr" in run("decoder", *flags, "--target_language=d", status=2).stderr
+    done = run("decoder", *flags, status=1)
+    assert "Or name the language of all lines: --target_language=CODE." in done.stderr
+    done = run("decoder", f"--output_dir={folder}", "--split=dev", "--target_language=de", status=2, quick=True)
+    assert "goes with --input: the lines of a split have their labels" in done.stderr
+    assert run("decoder", f"--output_dir={folder}", "--split=dev").stdout.count("\n") == 120
+    (tmp_path / "de").write_text("der rote Hund sieht der rote Baum\n" * 3)
+    flags = [f"--output_dir={folder}", "--score", f"--sources={tmp_path}/in", f"--targets={tmp_path}/de"]
+    german, french = (run("eval", *flags, f"--target_language={code}").stdout.split("\t") for code in ("de", "fr"))
+    assert float(german[0]) > float(french[0])
