@@ -14,6 +14,7 @@ from t2t_lite import registry
 from t2t_lite.cli import line_source, output
 from t2t_lite.cli.output import Form
 from t2t_lite.cli.partial_output import PartialOutput, Stream
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import find_version, read_card
@@ -22,6 +23,7 @@ from t2t_lite.ops import threads
 from t2t_lite.option_values import sampler_options
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.text.labels import find_label
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -72,11 +74,15 @@ class DecodeRequest:
         return Form(self.json, scores=self.nbest is not None)
 
     def check(self) -> None:
-        """Raises T2TError, before TensorFlow is loaded, if there is no such model or sampler, or no such place."""
+        """Raises T2TError, before TensorFlow is loaded, if there is no such model, language, sampler or place."""
         if self.runs is not None:
             self.runs.check()
         else:
             read_card(find_version(str(self.saved_model)))
+        if self.target_language is not None:
+            folder = self.runs.folders[0] if self.runs else find_version(str(self.saved_model)) / "assets"
+            source, _ = load_pair(folder)
+            find_label(self.target_language, source.labels)
         if self.sampler is not None:
             registry.SAMPLERS.check(self.sampler)
         if self.output is not None:

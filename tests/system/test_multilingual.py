@@ -4,17 +4,26 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2
 
 import t2t_lite
+from t2t_lite.client.client import ServerTranslator
+from t2t_lite.client.errors import ServerError
 from t2t_lite.demo import backends
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.export_folder import read_card
+from t2t_lite.export.warmup import WARMUP_FILE
 from t2t_lite.runs.open_request import OpenRequest
 from tests import commands
+from tests.serving import server as serving_server
+from tests.serving.served_model import Version
 
 pytestmark = pytest.mark.nightly
 
@@ -100,7 +109,9 @@ def test_a_file_resumes_only_with_its_language(run: Run, outputs: tuple[Path, li
     flags = [f"--output_dir={folder}", f"--input={tmp_path}/in"]
     done = run("decoder", *flags, "--target_language=de", "--json")
     assert done.stdout.count('"input": "the red dog sees the tree"') == 3
-    assert "this model writes de, fr" in run("decoder", *flags, "--target_language=d", status=2).stderr
+    assert "this model writes de, fr" in run("decoder", *flags, "--target_language=d", status=2, quick=True).stderr
+    flags_of_export = [f"--saved_model={folder}/export", f"--input={tmp_path}/in", "--target_language=d"]
+    assert "this model writes de, fr" in run("decoder", *flags_of_export, status=2, quick=True).stderr
     done = run("decoder", *flags, status=1)
     assert "Or name the language of all lines: --target_language=CODE." in done.stderr
     done = run("decoder", f"--output_dir={folder}", "--split=dev", "--target_language=de", status=2, quick=True)
@@ -110,3 +121,38 @@ def test_a_file_resumes_only_with_its_language(run: Run, outputs: tuple[Path, li
     flags = [f"--output_dir={folder}", "--score", f"--sources={tmp_path}/in", f"--targets={tmp_path}/de"]
     german, french = (run("eval", *flags, f"--target_language={code}").stdout.split("\t") for code in ("de", "fr"))
     assert float(german[0]) > float(french[0])
+
+
+def test_a_server_takes_labels_and_its_warm_up_has_one(outputs: tuple[Path, list[str]]) -> None:
+    base = outputs[0] / "run" / "export"
+    [version] = (path for path in base.iterdir() if path.name.isdecimal())
+    assert read_card(version)["problem"]["labels"] == [">>de<<", ">>fr<<"]
+    records = tf.data.TFRecordDataset(str(version / "assets.extra" / WARMUP_FILE)).as_numpy_iterator()
+    requests = [prediction_log_pb2.PredictionLog.FromString(record).predict_log.request for record in records]
+    loaded = Version(version)
+    with serving_server.serve(base, "toy") as server:
+        for request in requests:
+            given = {name: tf.make_ndarray(proto) for name, proto in request.inputs.items()}
+            assert all(text.startswith(b">>de<< ") for text in given["inputs"])
+            answer = loaded.run(request.model_spec.signature_name, given, 60)
+            assert {len(value) for value in answer.values()} == {len(given["inputs"])}
+        with ServerTranslator(server.rest, "toy") as translator:
+            outputs_of = translator.translate([">>de<< the red dog", "", ">>fr<< the red dog"])
+            assert [row[0].text for row in outputs_of] == ["der rote Hund", "", "le chien rouge"]
+            with pytest.raises(ServerError, match="does not begin with the label of a target language"):
+                translator.translate(["the red dog"])
+        page = backends.Server(server.rest, "toy", "fr")
+        assert page.translate(["the red dog", " "])[0][0].text == "le chien rouge"
+        page.close()
+
+
+def test_the_program_of_ctranslate2_reads_labels(run: Run, outputs: tuple[Path, list[str]], tmp_path: Path) -> None:
+    run("exporter", f"--output_dir={outputs[0]}/run", "--format=ctranslate2", f"--export_dir={tmp_path}")
+    readme = (tmp_path / "1" / "README.txt").read_text("utf-8")
+    assert "begins with the label of its target language and a space: >>de<<, >>fr<<." in readme
+    program = textwrap.dedent(readme[readme.index("    import sys\n") : readme.index("\nCTranslate2 divides")])
+    text = ">>de<< the red dog sees the young cat\n\n>>fr<< the red dog sees the young cat\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "1", input=text.encode(), capture_output=True, check=True
+    )
+    assert done.stdout.decode().split("\n") == ["der rote Hund sieht die junge Katze", "", outputs[1][1][:-1], ""]
