@@ -41,7 +41,8 @@ class GraphLabels:
         if not self._names:
             return rest
         wrong = tf.boolean_mask(tf.strings.substr(texts, 0, 60, unit="UTF8_CHAR"), ~known & tf.not_equal(texts, ""))
-        checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [wrong, labels.no_label(self._names)], 1)
+        said = f"A line {labels.no_label(self._names)}"  # first, as clients show it without what follows
+        checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [said, wrong], 1)
         with tf.control_dependencies([checked]):
             return tf.identity(rest)
 
