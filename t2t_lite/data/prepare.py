@@ -117,12 +117,23 @@ def _check_line_breaks(problem: Problem, vocabularies: Vocabularies) -> None:
 
 
 def _check_labels(problem: Problem, source: AnyVocabulary) -> None:
+    """Raises UsageError if the problem's labels are no pieces of the vocabulary, or it has labels and the text none."""
     if missing := [label for label in problem.labels if label not in source.labels]:
         there = f"only {', '.join(source.labels)}" if source.labels else "no labels of target languages"
         raise UsageError(
             f"The given vocabulary of the source has {there}, but {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} needed. Name the languages as its labels do, or leave "
             f"--vocabulary out.{did_you_mean(missing[0], source.labels)}"
+        )
+    if not source.labels or problem.labels:
+        return
+    first = next((text for text, _ in problem.samples("train") if text.strip()), "")
+    if not split_label(first, source.labels)[0]:
+        raise UsageError(
+            f"The given vocabulary is of a model with several target languages, and {first[:60]!r} of the training "
+            f"text does not begin with one of its labels, {', '.join(source.labels)}. text2text writes the label "
+            "of --languages=SOURCE-TARGET with --problem_options=labelled=true; the target's code must be that of a "
+            "label. Or write labels into the source files."
         )
 
 

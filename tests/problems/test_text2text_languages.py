@@ -189,7 +189,7 @@ def test_a_given_vocabulary_with_labels_needs_them_in_sources(folder: Path) -> N
     given = train_vocabulary(
         [text for pair in DE + FR for text in pair], size=50, kind="char", labels=(">>de<<", ">>fr<<")
     )
-    with pytest.raises(DataError, match=r"'the dog' does not begin with the label"):
+    with pytest.raises(UsageError, match=r"and 'the dog' of the training text does not begin .*labelled=true"):
         prepare(_problem(folder / "en-de", "en-de"), folder / "data", vocabularies=(given, given), num_workers=1)
     one = _problem(folder / "en-de", "en-de", labelled=True)
     store = prepare(one, folder / "other", vocabularies=(given, given), num_workers=1)
