@@ -1,5 +1,6 @@
 """docs/multilingual.md: the corpus, commands and outputs of the page, and the same model in Python and in the demo."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -124,7 +125,7 @@ def test_a_file_resumes_only_with_its_language(run: Run, outputs: tuple[Path, li
     assert float(german[0]) > float(french[0])
 
 
-def test_a_server_takes_labels_and_its_warm_up_has_one(outputs: tuple[Path, list[str]]) -> None:
+def test_a_server_takes_labels_and_its_warm_up_has_one(run: Run, outputs: tuple[Path, list[str]]) -> None:
     base = outputs[0] / "run" / "export"
     [version] = (path for path in base.iterdir() if path.name.isdecimal())
     assert read_card(version)["problem"]["labels"] == [">>de<<", ">>fr<<"]
@@ -142,6 +143,12 @@ def test_a_server_takes_labels_and_its_warm_up_has_one(outputs: tuple[Path, list
             assert found == [GERMAN, "", FRENCH]
             with pytest.raises(UsageError, match=r"A line does not begin .* each line: >>de<<, >>fr<<\. No line of"):
                 translator.translate(["the red dog"])
+        flags = [f"--server={server.rest}", "--model=toy", "--json"]
+        done = run("query", *flags, "--target_language=fr", input=f"{TEXTS[0]}\n\n".encode())
+        rows = [json.loads(row) for row in done.stdout.splitlines()]
+        assert [(row["input"], row["outputs"][0]["text"]) for row in rows] == [(TEXTS[0], FRENCH), ("", "")]
+        done = run("query", *flags, "--target_language=fra", input=b"the dog\n", status=2)
+        assert "each line: >>de<<, >>fr<<. No line of this request is translated." in done.stderr
         page = backends.Server(server.rest, "toy", "fr")
         assert page.translate([TEXTS[0], " "])[0][0].text == FRENCH
         page.close()
