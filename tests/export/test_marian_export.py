@@ -85,8 +85,15 @@ def test_settings_that_are_said_in_another_way_come_out_in_that_way(tmp_path: Pa
     (folder / "LICENSE").write_text("Creative Commons\n\nAttribution 4.0 International\n")
     version = _round_trip(tmp_path, folder)
     assert _settings(_arrays(version, "model.npz")) == _settings(_arrays(folder, "opus.npz"))
-    assert (version / "LICENSE").read_bytes() == (folder / "LICENSE").read_bytes()
-    assert "\nlicense: cc-by-4.0\n" in (version / "README.md").read_text()
+    versions = [version]
+    for name, base in (("saved_model", "export"), ("ctranslate2", "export_ctranslate2")):
+        assert exporter.main([f"--output_dir={tmp_path / 'run'}", f"--format={name}"]) == 0
+        versions.append(tmp_path / "run" / base / "1")
+    for version in versions:
+        assert (version / "LICENSE").read_bytes() == (folder / "LICENSE").read_bytes()
+        readme = (version / "README.md").read_text()
+        assert "\nlicense: cc-by-4.0\n" in readme
+        assert "The licence that it came with, cc-by-4.0, in the file LICENSE, is that of this model, too." in readme
 
 
 def _translator(variant: str, **changes: Any) -> Translator:
