@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.data.alignment_files import align_pairs, find_alignments
 from t2t_lite.data.cleaning import find_fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
 from t2t_lite.data.corpus_files import OnDamaged, Part, describe_missing, find_files, read_part
@@ -48,6 +49,8 @@ class Text2text(Problem):
         vocab_size, vocab_type, shared_vocab, metric, clean: as in Problem; vocab_size is 8000 unless given.
         line_breaks: as in Problem.
         keep_whole: as in Problem; a file with one on each line, or a list with commas between.
+        alignments: how the names of the files end that have the alignments of the training text, beside it, such as
+            "align" for train.align beside train.en and train.de.
 
     Raises:
         UsageError: an option that cannot be right.
@@ -71,6 +74,7 @@ class Text2text(Problem):
         bleu_effective_order: bool = False,
         line_breaks: str | None = None,
         keep_whole: str | Sequence[str] | None = None,
+        alignments: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         check_choice("vocab_type", vocab_type, VOCAB_TYPES)
@@ -90,6 +94,7 @@ class Text2text(Problem):
         self.source_language, self.target_language = self._languages
         check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
         self.keep_whole = _read_keep_whole(keep_whole)
+        self.alignments, self.aligned = alignments, alignments is not None
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self.left_out: dict[str, dict[str, int]] = {}
@@ -149,9 +154,8 @@ class Text2text(Problem):
         """The files of a split; DataError as `samples`."""
         if split == "train" or (split == "dev" and self.dev_lines is not None):
             parts = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
-        else:
-            parts = self._parts(split)
-        return [path for part in parts for path in part]
+            return [path for part in parts for path in (*part, *self._find_alignments(part))]
+        return [path for part in self._parts(split) for path in part]
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute source_dir."""
@@ -164,6 +168,7 @@ class Text2text(Problem):
             "metric": self.metric,
             "clean": self.clean or None,
             "keep_whole": list(self.keep_whole) or None,
+            "alignments": self.alignments,
             "dev_lines": self.dev_lines,
             **self._added,
         }
@@ -191,9 +196,16 @@ class Text2text(Problem):
         return find_fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages, self.cleaning) is None
 
     def _read(self, part: Part, split: str) -> Iterator[tuple[str, str]]:
-        for number, pair in enumerate(read_part(part, self._languages, self._leave_out(split)), start=1):
+        pairs = read_part(part, self._languages, self._leave_out(split))
+        for path in self._find_alignments(part) if split == "train" else ():
+            pairs = align_pairs(pairs, path)
+        for number, pair in enumerate(pairs, start=1):
             self._at = part, number
             yield pair
+
+    def _find_alignments(self, part: Part) -> list[Path]:
+        """The file with the alignments of a part of the training data; none unless `alignments` asks for it."""
+        return [] if self.alignments is None else [find_alignments(part, self._languages, self.alignments)]
 
     def _leave_out(self, split: str) -> OnDamaged | None:
         """What is done about damaged rows: with `clean` they are counted, else they are an error."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -46,6 +46,28 @@ _LIMITS = {"clean_max_words": "length", "clean_max_ratio": "ratio"}  # and the r
 _MOST_PIECES = 10_000_000
 
 
+class AlignedPair(tuple[str, str]):
+    """A training pair (source, target) with its alignment.
+
+    links: (i, j) for the i-th word of the source and the j-th of the target, counted from 0. Words are what spaces and
+        tabs separate.
+    """
+
+    links: tuple[tuple[int, int], ...]
+
+    def __new__(cls, source: str, target: str, links: Iterable[tuple[int, int]]) -> AlignedPair:
+        pair = super().__new__(cls, (source, target))
+        pair.links = tuple(links)
+        return pair
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.links)
+
+    def reversed(self) -> AlignedPair:
+        """Returns the pair with source and target swapped."""
+        return AlignedPair(self[1], self[0], [(j, i) for i, j in self.links])
+
+
 class Problem:
     """A task from text to text.
 
@@ -69,6 +91,7 @@ class Problem:
         clean_max_words: cleaning's limit on the words of a side.
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         bleu_effective_order: whether BLEU leaves out the orders of n-grams that no output is long enough for.
+        aligned: whether the pairs of the training split are `AlignedPair`s, for training with guided_alignment.
         clean_max_ratio: cleaning's limit on the ratio of words, longer side to shorter side.
         drop_overlap: whether pairs that are also in dev or test are left out of the training split.
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
@@ -100,6 +123,7 @@ class Problem:
     bleu_tokenize: str | None = None
     bleu_effective_order: bool = False
     drop_overlap: bool = False
+    aligned: bool = False
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
@@ -190,6 +214,8 @@ class Problem:
         settings |= self.codec.settings
         if self.keeps_line_breaks:
             settings["line_breaks"] = self.line_breaks
+        if self.aligned:
+            settings["aligned"] = True
         if self.keep_whole:
             settings["keep_whole"] = list(self.keep_whole)
         if self.cleaning:
@@ -241,7 +267,8 @@ def reverse(forward: type[Problem]) -> type[Problem]:
             self.source_language, self.target_language = self._forward.target_language, self._forward.source_language
 
         def samples(self, split: str) -> Iterator[tuple[str, str]]:
-            return ((target, source) for source, target in self._forward.samples(split))
+            for pair in self._forward.samples(split):
+                yield pair.reversed() if isinstance(pair, AlignedPair) else (pair[1], pair[0])
 
         def place(self, side: int) -> str:
             return self._forward.place(1 - side)

@@ -42,6 +42,7 @@ class DecodeRequest:
         resume: continue what a stopped command has left of `output`.
         split_sentences: translate each sentence of a line by itself.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
+        alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
     """
 
@@ -57,6 +58,7 @@ class DecodeRequest:
     nbest: int | None = None
     json: bool = False
     pretty: bool = False
+    alignments: str | None = None
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seed: int = 1
@@ -69,7 +71,7 @@ class DecodeRequest:
     @property
     def form(self) -> Form:
         """How outputs are written, unless as `pretty` trees."""
-        return Form(self.json, scores=self.nbest is not None)
+        return Form(self.json, scores=self.nbest is not None, alignments=self.alignments)
 
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if there is no such model or sampler, or no such place."""
@@ -107,6 +109,8 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines = _open(request, _sampling(request))
+    if request.alignments is not None:
+        translator.start_aligning()
     if request.split_sentences:
         translator = SentenceTranslator(translator)
     if (request.nbest or 1) > translator.decode.beam_size:
@@ -176,7 +180,7 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     elif left:
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
-    names = ("split", "shard", "split_sentences", "nbest", "json", "pretty", "sampler", "sampler_options", "seed")
+    names = "split shard split_sentences nbest json pretty alignments sampler sampler_options seed".split()
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 

@@ -67,6 +67,12 @@ def make_parser() -> common.Parser:
         metavar="N",
         help="write the N best, or N samples, as lines of SCORE<tab>TEXT, N per input",
     )
+    parser.add_argument(
+        "--alignments",
+        choices=("hard", "soft"),
+        help="write each output's alignment over pieces after ' ||| ': links i-j of source and target (Pharaoh), or "
+        "all weights, as Marian does; with --json as values",
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
@@ -81,8 +87,12 @@ def _check_flags(parser: common.Parser) -> None:
     if ("--output_dir" in given) == ("--saved_model" in given):
         parser.error("give --output_dir=RUN or --saved_model=DIR")
     if "--pretty" in given:
-        parser.refuse(("json", "nbest"), "does not go with --pretty, which shows the best tree of each line")
+        parser.refuse(
+            ("json", "nbest", "alignments"), "does not go with --pretty, which shows the best tree of each line"
+        )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
+    if "--split_sentences" in given:
+        parser.refuse(["alignments"], "does not go with --split_sentences: it is of a whole line")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
@@ -96,7 +106,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    names = "saved_model input split output resume split_sentences nbest json pretty sampler".split()
+    names = "saved_model input split output resume split_sentences nbest json pretty alignments sampler".split()
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,

@@ -143,6 +143,12 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="text2text: where there is no dev set, hold N training pairs out as one",
     )
+    group.add_argument(
+        "--alignments",
+        metavar="ENDING",
+        help="text2text: the training text has alignments for guided_alignment, links i-j of words on each line, in "
+        "files with this ending: align for train.align",
+    )
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
 
 

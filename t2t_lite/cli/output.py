@@ -17,6 +17,7 @@ from t2t_lite.files import check_folder, name_in_errors, replace_file
 
 if TYPE_CHECKING:
     from t2t_lite.client import response
+    from t2t_lite.decoding.alignments import Alignment
     from t2t_lite.decoding.translate import Hypothesis
 
 
@@ -66,10 +67,14 @@ def write_file(path: str, data: bytes) -> None:
 
 
 class Form(NamedTuple):
-    """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`."""
+    """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`.
+
+    alignments: the form of those that outputs have, "hard" or "soft"; None: they have none.
+    """
 
     as_json: bool = False
     scores: bool = False
+    alignments: str | None = None
 
     def joins(self, hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> bool:
         """Whether an output has a line break, which is written as a space."""
@@ -79,13 +84,29 @@ class Form(NamedTuple):
         """Returns what is written for the input `line`."""
         if self.as_json:
             scores = [round(h.score, 4) if math.isfinite(h.score) else None for h in hypotheses]
-            outputs = [{"text": h.text, "score": score} for h, score in zip(hypotheses, scores, strict=True)]
-            return json.dumps({"input": line, "outputs": outputs}, ensure_ascii=False) + "\n"
+            outputs: list[dict[str, Any]] = [
+                {"text": h.text, "score": score} for h, score in zip(hypotheses, scores, strict=True)
+            ]
+            source = {}
+            if self.alignments:
+                found = _alignments(hypotheses)
+                source = {"source_pieces": found[0].source}
+                for output, alignment in zip(outputs, found, strict=True):
+                    values = alignment.links() if self.alignments == "hard" else alignment.rounded()
+                    output |= {"target_pieces": alignment.target, "alignment": values}
+            return json.dumps({"input": line, **source, "outputs": outputs}, ensure_ascii=False) + "\n"
         # One line per output, even if a model has learnt to write line breaks.
         texts = [h.text.replace("\n", " ") for h in hypotheses]
+        if self.alignments:
+            pairs = zip(texts, _alignments(hypotheses), strict=True)
+            texts = [f"{text} ||| {alignment.format(self.alignments)}" for text, alignment in pairs]
         if self.scores:
             return "".join(f"{h.score:.4f}\t{text}\n" for h, text in zip(hypotheses, texts, strict=True))
         return f"{texts[0]}\n"
+
+
+def _alignments(hypotheses: Iterable[Hypothesis | response.ServedHypothesis]) -> list[Alignment]:
+    return [alignment for one in hypotheses if (alignment := getattr(one, "alignment", None)) is not None]
 
 
 def warn_of_joined(number: int) -> None:

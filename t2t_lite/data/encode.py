@@ -15,9 +15,11 @@ from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 
+from t2t_lite.data.alignment_files import piece_links
 from t2t_lite.data.vocabulary_files import Vocabularies, kind
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
+from t2t_lite.problem import AlignedPair
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
@@ -37,15 +39,20 @@ _KILLED = (
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One side of a chunk: `ids`, uint32, each sequence with EOS at its end, and `lengths`, int64 [sequences]."""
+    """One side of a chunk: `ids`, uint32, each sequence with EOS at its end, and `lengths`, int64 [sequences].
+
+    Of alignments, `ids` are the links between pieces, source and target of each, one after the other. lost: how many
+    pairs have no links because their pieces are of other words (alignment_files.py).
+    """
 
     ids: np.ndarray
     lengths: np.ndarray
     unknown: UnknownPieces = dataclasses.field(default_factory=UnknownPieces)
+    lost: int = 0
 
 
-def encode_pairs(pairs: Iterable[Pair], vocabularies: Vocabularies, *, num_workers: int) -> Iterator[tuple[Side, Side]]:
-    """Yields the encoded chunks of `pairs`, in order.
+def encode_pairs(pairs: Iterable[Pair], vocabularies: Vocabularies, *, num_workers: int) -> Iterator[tuple[Side, ...]]:
+    """Yields the encoded chunks of `pairs`, in order: source, target and, of `AlignedPair`s, their alignments.
 
     Args:
         vocabularies: of the source and of the target; the same object where they share one.
@@ -76,9 +83,24 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, Side]:
+def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, ...]:
     sources, targets = zip(*chunk, strict=True)
-    return _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
+    sides = _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
+    aligned = [pair for pair in chunk if isinstance(pair, AlignedPair)]
+    return (*sides, _encode_links(aligned, sides, vocabularies)) if aligned else sides
+
+
+def _encode_links(pairs: list[AlignedPair], sides: tuple[Side, Side], vocabularies: Vocabularies) -> Side:
+    pieces = [
+        [vocabulary.display_pieces(ids) for ids in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
+        for side, vocabulary in zip(sides, vocabularies, strict=True)
+    ]
+    found = [piece_links(*row) for row in zip(pairs, *pieces, strict=True)]
+    lost = sum(links is None and bool(pair.links) for pair, links in zip(pairs, found, strict=True))
+    ends = [[(len(source) - 1, len(target) - 1)] for source, target in zip(*pieces, strict=True)]
+    rows = [links or end for links, end in zip(found, ends, strict=True)]
+    lengths = np.array([2 * len(links) for links in rows], np.int64)
+    return Side(np.array([place for links in rows for link in links for place in link], np.uint32), lengths, lost=lost)
 
 
 def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
@@ -93,7 +115,7 @@ def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
 
 def _encode_in_processes(
     chunks: Iterator[list[Pair]], vocabularies: Vocabularies, num_workers: int
-) -> Iterator[tuple[Side, Side]]:
+) -> Iterator[tuple[Side, ...]]:
     shared = vocabularies[0] is vocabularies[1]
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers,
@@ -102,7 +124,7 @@ def _encode_in_processes(
         initializer=_start_worker,
         initargs=tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2]),
     )
-    pending: collections.deque[concurrent.futures.Future[tuple[Side, Side]]] = collections.deque()
+    pending: collections.deque[concurrent.futures.Future[tuple[Side, ...]]] = collections.deque()
     try:
         for chunk in chunks:
             pending.append(pool.submit(_encode_in_worker, chunk))
@@ -127,7 +149,7 @@ def _start_worker(*files: tuple[str, bytes]) -> None:
     follow_parent()
 
 
-def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, Side]:
+def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, ...]:
     return _encode(chunk, _worker_vocabularies)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan, Plan, PlannedBatch
 from t2t_lite.data.store import Tokens, TokenSplit
+from t2t_lite.errors import DataError
 from t2t_lite.groups import BatchGroup
 
 Array = np.ndarray
@@ -30,12 +31,18 @@ def make_plan(split: TokenSplit, batch: BatchGroup, seed: int) -> Plan:
     return kind(*lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed)
 
 
-def batches(split: TokenSplit, plan: Plan, *, packing: bool, first_step: int) -> Generator[Batch, None, None]:
+def batches(
+    split: TokenSplit, plan: Plan, *, packing: bool, first_step: int, aligned: bool = False
+) -> Generator[Batch, None, None]:
     """Yields the batch of update `first_step`, `first_step` + 1, ... without end.
+
+    Args:
+        aligned: whether the batches have the alignments of `split`.
 
     Yields:
         int32 arrays [rows, length] "source" and "target", padded with 0; packed batches add
         "source_segment" (1, 2, ... by pair), "source_position" (from 0 in each pair), and the same of the target.
+        Aligned ones add "alignment" [rows, target length x source length], 1 where pieces are linked.
     """
     made: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
     stopped = threading.Event()
@@ -44,7 +51,7 @@ def batches(split: TokenSplit, plan: Plan, *, packing: bool, first_step: int) ->
         step = first_step
         try:
             while not stopped.is_set():
-                _put(made, assemble(split, plan.batch(step), packing), stopped)
+                _put(made, assemble(split, plan.batch(step), packing, aligned), stopped)
                 step += 1
         except BaseException as error:  # passed on: the training loop must raise it
             _put(made, error, stopped)
@@ -71,7 +78,7 @@ def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, 
             continue
 
 
-def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool) -> Batch:
+def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool, aligned: bool = False) -> Batch:
     """Returns the arrays of one planned batch, see `batches`; DataError if an id belongs to no piece."""
     batch: Batch = {}
     for name, tokens, length in (
@@ -83,7 +90,41 @@ def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool) -> Batch:
         batch[name] = ids
         if packing:
             batch |= {f"{name}_segment": segments, f"{name}_position": positions}
+    if aligned:
+        batch["alignment"] = _fill_links(split, planned)
     return batch
+
+
+def _fill_links(split: TokenSplit, planned: PlannedBatch) -> Array:
+    """The links of the pairs in the rows of a batch, int32 [R, T x S]."""
+    if split.alignment is None:
+        raise DataError("The prepared data hold no alignments.")
+    row, slot = np.nonzero(planned.rows >= 0)
+    pairs = planned.rows[row, slot]
+    counts = split.alignment.lengths[pairs].astype(np.int64) // 2
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.repeat(split.alignment.offsets[pairs], counts) + 2 * within
+    places = []
+    for side, tokens in enumerate((split.source, split.target)):
+        lengths = tokens.lengths[pairs].astype(np.int64)
+        place = split.alignment.data[at + side].astype(np.int64)
+        if np.any(place >= np.repeat(lengths, counts)):
+            raise DataError("The prepared data are damaged: an alignment links a piece that is not there.")
+        places.append(place + np.repeat(_starts(row, lengths, len(planned.rows)), counts))
+    links = np.zeros((len(planned.rows), planned.target_length * planned.source_length), np.int32)
+    links[np.repeat(row, counts), places[1] * planned.source_length + places[0]] = 1
+    return links
+
+
+def _starts(row: Array, lengths: Array, rows: int) -> Array:
+    """The columns in which sequences start; a sequence starts where those before it in its row end.
+
+    Args:
+        row: of each sequence, in order.
+    """
+    ends = np.cumsum(lengths)
+    before_row = np.concatenate([[0], ends])[np.searchsorted(row, np.arange(rows))]
+    return ends - lengths - before_row[row]
 
 
 def _fill(tokens: Tokens, rows: Array, length: int) -> tuple[Array, Array, Array]:
@@ -93,10 +134,7 @@ def _fill(tokens: Tokens, rows: Array, length: int) -> tuple[Array, Array, Array
     lengths = tokens.lengths[pairs].astype(np.int64)
     ends = np.cumsum(lengths)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
-    # A sequence starts where those before it in its row end.
-    first_of_row = np.searchsorted(row, np.arange(len(rows)))
-    before_row = np.concatenate([[0], ends])[first_of_row]
-    column = within + np.repeat(ends - lengths - before_row[row], lengths)
+    column = within + np.repeat(_starts(row, lengths, len(rows)), lengths)
     at = (np.repeat(row, lengths), column)
     ids, segments, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
     ids[at] = tokens.data[within + np.repeat(tokens.offsets[pairs], lengths)]

@@ -16,7 +16,7 @@ from t2t_lite.data import identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs, report
-from t2t_lite.data.store import MANIFEST, SIDES, Store, open_store
+from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
@@ -241,7 +241,7 @@ def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs)
 def _write_ids(
     problem: Problem,
     split: str,
-    chunks: Iterable[tuple[Side, Side]],
+    chunks: Iterable[tuple[Side, ...]],
     vocabularies: Vocabularies,
     writer: StoreWriter,
     progress: OnPairs,
@@ -250,9 +250,10 @@ def _write_ids(
         SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
+    links = SequenceWriter(writer, f"{split}.{ALIGNMENT}", MOST_PLACES) if _has_links(problem, split) else None
     done = 0
     for chunk in chunks:
-        for side, encoded in zip(sides, chunk, strict=True):
+        for side, encoded in zip([*sides, *([links] if links else [])], chunk, strict=True):
             side.write(encoded)
         done += len(chunk[0].lengths)
         progress(done, split)
@@ -261,4 +262,16 @@ def _write_ids(
             f"The split {split!r} of {problem.name!r} has no pairs{' with text' if split == 'train' else ''}."
         )
     facts = {"pairs": done, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
+    if links:
+        facts[ALIGNMENT] = links.facts_of_links()
+        if links.lost:
+            _log.warning(
+                "%s of %s training pairs are used without their alignment: the vocabulary reads other words in them "
+                "than spaces separate.",
+                *(f"{number:,}" for number in (links.lost, done)),
+            )
     return facts, tuple(file.unknown for file in sides)
+
+
+def _has_links(problem: Problem, split: str) -> bool:
+    return problem.aligned and split == "train"

@@ -12,7 +12,7 @@ from t2t_lite.data.encode import Pair
 from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.errors import DataError
-from t2t_lite.problem import Problem
+from t2t_lite.problem import AlignedPair, Problem
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
@@ -45,7 +45,16 @@ def read_pairs(problem: Problem, split: str, counts: SplitCounts | None = None) 
             ) from None
         if counts is not None:
             counts.add((pair[0], pair[1]), lambda side: problem.place(side) or f"pair {number:,}")  # noqa: B023
-        yield read(pair[0]), read(pair[1])
+        texts = read(pair[0]), read(pair[1])
+        if split != "train" or not problem.aligned:
+            yield texts
+        elif isinstance(pair, AlignedPair):
+            yield AlignedPair(*texts, pair.links)
+        else:
+            raise DataError(
+                f"samples({split!r}) of {problem.name!r} gave pair {number} without an alignment, though the problem "
+                "is `aligned`. Give t2t_lite.problem.AlignedPair(source, target, links)."
+            )
 
 
 def find_place(problem: Problem, split: str, side: int, text: str) -> str:

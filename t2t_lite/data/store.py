@@ -5,6 +5,7 @@ origin.json                 when the store was prepared, from which files and co
 vocabulary.model            or source.model and target.model; other endings: data/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
+train.alignment.ids         uint32, aligned data only: links between pieces, source and target of each; offsets as above
 dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
@@ -30,6 +31,7 @@ from t2t_lite.text.codecs import codec_of
 FORMAT = 1
 MANIFEST, ORIGIN = "manifest.json", "origin.json"
 SIDES = ("source", "target")
+ALIGNMENT, MOST_PLACES = "alignment", 1 << 32
 
 
 class Tokens:
@@ -73,11 +75,15 @@ class Tokens:
 
 
 class TokenSplit:
-    """One split: `source` and `target` Tokens of the same number of sequences."""
+    """One split: `source` and `target` Tokens of the same number of sequences.
 
-    def __init__(self, source: Tokens, target: Tokens) -> None:
+    alignment: the links of each pair, as in `Side`; None: the data are not aligned.
+    """
+
+    def __init__(self, source: Tokens, target: Tokens, alignment: Tokens | None = None) -> None:
         self.source = source
         self.target = target
+        self.alignment = alignment
 
     def __len__(self) -> int:
         return len(self.source)
@@ -130,8 +136,8 @@ class Store:
         """
         if name not in self._splits:
             facts = self._facts(name)
-            source, target = (self._tokens(name, side, facts) for side in SIDES)
-            self._splits[name] = TokenSplit(source, target)
+            files = [self._tokens(name, side, facts) for side in (*SIDES, ALIGNMENT) if side in facts]
+            self._splits[name] = TokenSplit(*files)
         return self._splits[name]
 
     def text(self, name: str) -> tuple[list[str], list[str]]:
@@ -187,7 +193,8 @@ class Store:
         if ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
         vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
-        return Tokens(data, offsets, vocabulary.size, self.folder / f"{name}.{side}.ids")
+        size = MOST_PLACES if side == ALIGNMENT else vocabulary.size
+        return Tokens(data, offsets, size, self.folder / f"{name}.{side}.ids")
 
     def _text(self, name: str, side: str) -> list[str]:
         lines = self._verify(f"{name}.{side}.txt").read_bytes().decode("utf-8").split("\n")[:-1]
@@ -227,11 +234,11 @@ def _check_form(manifest: dict[str, Any]) -> None:
         raise ValueError("it names a file outside of the folder, or one without a checksum")
     wanted = {manifest["vocabularies"][side]: None for side in SIDES}
     for name, facts in manifest["splits"].items():
-        for side in SIDES:
+        for side in (*SIDES, *([ALIGNMENT] if ALIGNMENT in facts else [])):
             width = {"<u2": 2, "<u4": 4}[facts[side]["dtype"]]
             wanted[f"{name}.{side}.ids"] = facts[side]["ids"] * width
             wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
-            if facts["text"]:
+            if facts["text"] and side in SIDES:
                 wanted[f"{name}.{side}.txt"] = None
     if any(size not in (None, sizes[name]) for name, size in wanted.items()):
         raise ValueError("its counts do not fit the sizes of its files")

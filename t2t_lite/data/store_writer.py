@@ -90,11 +90,12 @@ class SequenceWriter:
 
     Attributes:
         unknown: the unknown pieces so far.
+        lost: see `Side`.
     """
 
     def __init__(self, writer: StoreWriter, name: str, size: int) -> None:
         self._dtype = "<u2" if size <= 1 << 16 else "<u4"
-        self.unknown = UnknownPieces()
+        self.unknown, self.lost = UnknownPieces(), 0
         self._ids = writer.file(f"{name}.ids")
         self._offsets = writer.file(f"{name}.offsets")
         self._offsets.write(np.zeros(1, "<i8").tobytes())
@@ -107,6 +108,11 @@ class SequenceWriter:
         self._end += len(side.ids)
         self._longest = max(self._longest, int(side.lengths.max(initial=0)))
         self.unknown.merge(side.unknown)
+        self.lost += side.lost
+
+    def facts_of_links(self) -> dict[str, Any]:
+        """What the manifest says about alignments: numbers in the file, and pairs whose links were lost."""
+        return {"dtype": self._dtype, "ids": self._end, "lost": self.lost}
 
     def facts(self) -> dict[str, Any]:
         """What the manifest says about this side: ids, the longest sequence (including EOS) and unknown pieces."""

@@ -33,6 +33,9 @@ class SentenceTranslator(LineTranslator):
         super().__init__(translator.source_vocabulary, translator.decode)
         self._of_sentences = translator
 
+    def start_aligning(self) -> None:
+        raise UsageError("Alignments are of whole lines, and not for lines that are translated by sentences.")
+
     def source(self, line: str) -> str:
         return self._of_sentences.source(line)
 

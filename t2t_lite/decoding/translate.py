@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.alignments import BLANK, Alignment, align, check_aligns
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
@@ -40,11 +41,13 @@ class Hypothesis:
     """One output. `score` is log-probability / length penalty, for a sample the log-probability; 0 for an empty input.
 
     repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
+    alignment: None unless the translator `aligns`.
     """
 
     text: str
     score: float
     repaired: bool = False
+    alignment: Alignment | None = dataclasses.field(default=None, compare=False)
 
 
 class LineTranslator(abc.ABC):
@@ -56,12 +59,19 @@ class LineTranslator(abc.ABC):
 
     Attributes:
         is_text: outputs are text, not trees.
+        aligns: whether outputs have alignments; see `start_aligning`.
     """
+
+    aligns = False
 
     def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
         self.source_vocabulary, self.decode, self.is_text = source_vocabulary, decode, True
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
+
+    @abc.abstractmethod
+    def start_aligning(self) -> None:
+        """Gives an alignment to each output from now on; UsageError if the model has none."""
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
@@ -128,7 +138,8 @@ class LineTranslator(abc.ABC):
         self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
         """Returns the outputs, how many lines were cut, and their unknown pieces."""
-        results = [[Hypothesis("", 0.0)] * nbest for _ in lines]
+        blank_line = Hypothesis("", 0.0, alignment=BLANK if self.aligns else None)
+        results = [[blank_line] * nbest for _ in lines]
         encoded, cut, unknown = self._encode(lines)
 
         def decode(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
@@ -235,6 +246,17 @@ class Translator(LineTranslator):
         what = f"the search of a {type(model).__name__}"
         self.search_graph = SizedGraph(self.search, self.search_signature, jit=jit, what=what)
 
+    def start_aligning(self) -> None:
+        check_aligns(self.model)
+
+        def weights(source: Any, target: Any, jit: bool = False) -> tuple[Any]:
+            return (align(self.model, source, target),)
+
+        signature, jit = [SEARCH_SIGNATURE[0]] * 2, self.search_graph.jit
+        what = f"the alignments of a {type(self.model).__name__}"
+        self._weights = SizedGraph(weights, signature, jit=jit, what=what)
+        self.aligns = True
+
     def with_limits(self, decode: DecodeGroup) -> Translator:
         """Returns this translator with settings that differ in no field of IN_SEARCH; it has the same graph."""
         other = copy.copy(self)
@@ -319,9 +341,26 @@ class Translator(LineTranslator):
 
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
         outputs, scores = self.run_search(lines, ids, early_stop=nbest == 1)
-        return [
+        found = [
             [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
             for line, hypotheses, values in zip(lines, outputs, scores, strict=True)
+        ]
+        if not self.aligns:
+            return found
+        alignments = iter(self.align(np.repeat(pad(ids), nbest, 0), outputs[:, :nbest].reshape(-1, outputs.shape[-1])))
+        return [[dataclasses.replace(one, alignment=next(alignments)) for one in row] for row in found]
+
+    def align(self, source: np.ndarray, target: np.ndarray) -> list[Alignment]:
+        """Returns the alignment of each row; int32 [rows, S] and [rows, T], ended by EOS, padded with 0."""
+        [weights] = self._weights(source, target, tokens=self._budget.tokens)
+        sizes = (np.count_nonzero(source, 1).tolist(), np.count_nonzero(target, 1).tolist())
+        return [
+            Alignment(
+                self.source_vocabulary.display_pieces(source[i, :s]),
+                self.target_vocabulary.display_pieces(target[i, :t]),
+                weights[i, :t, :s],
+            )
+            for i, (s, t) in enumerate(zip(*sizes, strict=True))
         ]
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:

@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.vocabulary_files import load_pair
+from t2t_lite.decoding.alignments import Alignment
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.distributed.tensorflow_loading import quiet
 from t2t_lite.errors import DataError, UsageError
@@ -60,7 +61,29 @@ class ExportedTranslator(LineTranslator):
             f"{self.folder} has no signature {name}; export the model again with --signatures={','.join(wanted)}."
         )
 
+    def start_aligning(self) -> None:
+        if "alignments" not in self.model.signatures:
+            raise self.lacks("alignments")
+        self.aligns = True
+
+    def _align(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
+        """The best output of each line, with its alignment."""
+        found = self.model.signatures["alignments"](inputs=tf.constant([line.encode() for line in lines]))
+        answer = {name: values.numpy() for name, values in found.items()}
+        rows = []
+        for i, (text, score) in enumerate(zip(answer["outputs"], answer["scores"], strict=True)):
+            source, target = ([p.decode() for p in answer[f"{side}_pieces"][i] if p] for side in ("source", "target"))
+            alignment = Alignment(source, target, answer["alignments"][i, : len(target), : len(source)])
+            rows.append([Hypothesis(text.decode(), float(score), alignment=alignment)])
+        return rows
+
     def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+        if self.aligns:
+            if nbest > 1:
+                raise UsageError(
+                    f"--nbest={nbest} does not go with --alignments: an export gives that of the best output."
+                )
+            return self._align(lines)
         if nbest > 1 and self._nbest is None:
             raise self.lacks("nbest")
         answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite.decoding.alignments import align, check_aligns
 from t2t_lite.decoding.score import log_probs
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
@@ -51,7 +52,7 @@ class ServedModel(tf.Module):
         names: which of `export_folder.SIGNATURES` it has.
 
     Raises:
-        UsageError: `names` has the signature attention, but the model has no attention.
+        UsageError: `names` has the signature attention or alignments, but the model has no such thing.
     """
 
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
@@ -61,6 +62,8 @@ class ServedModel(tf.Module):
             raise UsageError(
                 f"A{'n' * (name[0] in 'AEIOU')} {name} has no attention to show: leave the signature attention out."
             )
+        if "alignments" in names:
+            check_aligns(translator.model)
         self._translator, self._names = translator, names
         self._max_source_length = translator.decode.max_source_length  # and the width of the signature `tokens`
         source, target = self.vocabularies
@@ -176,6 +179,27 @@ class ServedModel(tf.Module):
             "source_pieces": self._source.pieces(source),
             "target_pieces": self._target.pieces(target),
             **{name: _scatter(weights, there) for name, weights in maps.items()},
+        }
+
+    def _alignments(self, inputs: Any) -> dict[str, Any]:
+        """`inputs` string [B] -> the best, `outputs` string [B], its `scores` float32 [B], and its alignment.
+
+        `source_pieces` string [B, S], `target_pieces` string [B, T], `alignments` float32 [B, T, S], zeros at padding.
+        """
+        inputs = self._read(inputs)
+        pieces = self._encode(inputs)
+        there = pieces.row_lengths() > 0
+        source = _dense(pieces, there)
+        target, scores = self._search(source, True, *self._sizes(pieces, inputs, there))
+        target = _trim(target[:, 0])
+        weights = align(self._translator.model, source, target)
+        source, target = _scatter(source, there), _scatter(target, there)
+        return {
+            "outputs": self._outputs(target, inputs),
+            "scores": _scatter(scores[:, 0], there),
+            "source_pieces": self._source.pieces(source),
+            "target_pieces": self._target.pieces(target),
+            "alignments": _scatter(weights, there),
         }
 
     def _read(self, inputs: Any) -> Any:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.marian_layout import KEY
 from t2t_lite.importers import marian_cleaning
-from t2t_lite.importers.marian_files import inside, read_yaml
+from t2t_lite.importers.marian_files import Arrays, inside, read_yaml
 from t2t_lite.importers.marian_vocabulary import (
     LABEL,
     MarianVocabulary,
@@ -24,6 +25,7 @@ _OF_TRAINING = (".optimizer.npz", ".ema.npz")  # beside a model; not needed
 _SPM = ("source.spm", "target.spm")
 _LARGEST = 1 << 26  # bytes of a vocabulary or a SentencePiece model
 _BPE = "source.bpe"
+_ALIGNS = "transformer-align"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +52,24 @@ def is_marian(path: str | os.PathLike[str]) -> bool:
     if not path.is_dir():
         return path.suffix in (".npz", ".bin")
     return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
+
+
+def marian_models(folder: Path) -> list[Path]:
+    """Returns the .npz files of a folder that are models of Marian, by the names of their arrays.
+
+    Of a folder that holds nothing else of a model, any .npz file counts: what is wrong with it is for a message.
+    """
+    found = _models(folder, "npz")
+    if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
+        return found
+    return [path for path in found if _is_model(path)]
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return not {KEY, "decoder_ff_logit_out_b", "Wemb", "decoder_Wemb"}.isdisjoint(Arrays(path))
+    except DataError:
+        return False
 
 
 def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
@@ -98,6 +118,19 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
         script if script.is_file() else None,
         _search(settings, decoder),
     )
+
+
+def trained_to_align(model: Path) -> bool | None:
+    """Whether a head of a model was trained to be an alignment; None: neither its files nor their names say it.
+
+    OPUS-MT calls such models transformer-align, in the name of the model or in README.md. Marian writes all settings of
+    a training beside its model.
+    """
+    readme, settings = model.with_name("README.md"), model.with_name(f"{model.name}.yml")
+    if _ALIGNS in model.name or (readme.is_file() and _ALIGNS.encode() in read_bytes(readme)):
+        return True
+    said = re.search(rb"(?m)^guided-alignment: *(.*?)\r?$", read_bytes(settings)) if settings.is_file() else None
+    return None if said is None else said[1].strip(b"\"'") not in (b"", b"none")
 
 
 def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocabulary, MarianVocabulary]:
@@ -152,7 +185,7 @@ def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
     """The search of a decoder.yml: a score is the log-probability divided by length^normalize."""
     found: dict[str, Any] = {
         "length_penalty_form": "power",
-        "unknown_output": False,
+        "unknown_output": settings.get("allow-unk") == "true",
         "length_penalty": 0.0,
         "max_length_factor": 3.0,
         "extra_length": 0,

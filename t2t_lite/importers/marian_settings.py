@@ -11,7 +11,6 @@ from typing import Any
 
 from t2t_lite.errors import DataError
 
-KEY = "special:model.yml"
 _OF_TRAINING = "d"  # dropout, in the strings that say what surrounds a sub-layer
 
 _AROUND = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}  # and their defaults
@@ -55,13 +54,14 @@ _READ = {
         "transformer-postprocess",
         "transformer-postprocess-top",
     ),
+    *("transformer-guided-alignment-layer", "guided-alignment"),
     *("tied-embeddings", "tied-embeddings-src", "tied-embeddings-all", "output-omit-bias"),
 }
 # Settings of other networks, of training and of decoding, which change nothing here.
 _HARMLESS = re.compile(
     r"bert-.*|dec-cell.*|enc-cell.*|enc-type|char-.*|dim-rnn|skip|layer-normalization|separator-symbol|"
     r"factors-combine|lemma-dependency|ulr-.*|output-approx-knn|lsh.*|transformer-aan-.*|transformer-dim-aan|"
-    r"transformer-depth-scaling|transformer-guided-alignment-layer|transformer-alibi-.*|transformer-dropout.*|"
+    r"transformer-depth-scaling|transformer-alibi-.*|transformer-dropout.*|"
     r"transformer-learn-(query|key).*|original-type"
 )
 _MOST, _MOST_LAYERS = 10_000_000, 256
@@ -138,6 +138,19 @@ class Settings:
                 return _count("dim-vocabs", source), _count("dim-vocabs", target)
             case sizes:
                 raise DataError(f"The settings of Marian say dim-vocabs={sizes}: not two numbers, equal for one table.")
+
+    @property
+    def alignment_layer(self) -> int:
+        """The decoder's layer, from 1, whose first head over the source is an alignment; 0: none was trained to be."""
+        layer, depth = self.values.get("transformer-guided-alignment-layer", "last"), self.count("dec-depth")
+        if self.values.get("guided-alignment", "true") != "true":
+            return 0
+        if layer != "last" and not (isinstance(layer, str) and layer.isdecimal() and 0 < int(layer[:9]) <= depth):
+            raise DataError(
+                f"The settings of Marian say transformer-guided-alignment-layer={layer}, which is neither last nor a "
+                f"number from 1 to {depth}."
+            )
+        return depth if layer == "last" else int(layer)
 
     def flag(self, name: str) -> bool:
         """Whether a setting is true."""

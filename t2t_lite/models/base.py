@@ -62,6 +62,8 @@ class Model(keras.Model, abc.ABC):
         remat: computes activations again for the gradients, which then need variables instead of their values.
         balance_groups: how many groups of consecutive rows a global batch has, each with a `further_loss` of its own.
             A device takes whole groups, so no more than these devices have work. 0: there is no further loss.
+        guided_alignment: weight of a loss by which the head of `alignment_attention` learns the alignments of training
+            batches (training/guided_alignment.py). 0: there is none.
         attention_kinds: what `attention_maps` returns, some of "encoder", "decoder" and "memory".
         hparams: the recipe that it is built from.
 
@@ -73,6 +75,7 @@ class Model(keras.Model, abc.ABC):
     xla: bool = True
     remat: bool = False
     balance_groups: int = 0
+    guided_alignment: float = 0.0
     attention_kinds: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -223,6 +226,14 @@ class Model(keras.Model, abc.ABC):
         Row t of the latter two belongs to the step that predicts target t; it is zeros if that step attends to nothing.
         """
         return {}
+
+    @property
+    def alignment_attention(self) -> Any:
+        """The layer whose first head is an alignment of the target with the source; None: there is no such head.
+
+        It gives its float32 weights [B, H, T, S] to its `recorder` (layers/recording.py), as in "memory" above.
+        """
+        return None
 
     def call(self, batch: Mapping[str, Any], seed: Any = None) -> Any:
         """Returns float32 logits [B, T, V] of all positions at once (teacher forcing)."""

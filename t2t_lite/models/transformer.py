@@ -59,7 +59,7 @@ class Transformer(NoBuildTrace, Model):
         experts: Experts | None = None,
     ) -> None:
         super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="transformer")
-        self.remat = hparams.remat
+        self.remat, self.guided_alignment = hparams.remat, hparams.guided_alignment
         d_model, tied, dtype = hparams.d_model, hparams.share_embeddings, self.dtype_policy.name
 
         def embedding(vocab_size: int, name: str) -> Embedding:
@@ -190,6 +190,11 @@ class Transformer(NoBuildTrace, Model):
             seen = {name: stack.enter_context(record(attentions)) for name, attentions in layers.items()}
             self(batch)
         return {name: ops.stack(weights, axis=1) for name, weights in seen.items()}
+
+    @property
+    def alignment_attention(self) -> Any:
+        layer = self.hparams.aligning_layer
+        return self.decoder.blocks[layer - 1].cross_attention if layer else None
 
     def _decode(
         self, ids: Any, positions: Any, memory: Any, bias: Any, memory_bias: Any, caches: Any = None, seed: Any = None

@@ -70,6 +70,18 @@ class TransformerHParams(HParams):
     )
     attention_dropout: float = field(0.0, "on attention weights; not in the paper", FRACTION)
     relu_dropout: float = field(0.0, "inside the feed-forward network; not in the paper", FRACTION)
+    alignment_layer: int = field(
+        0,
+        "the decoder's layer, from 1, whose first head over the source is an alignment; 0: none, or the last one if "
+        "guided_alignment is set",
+        (0, 256),
+    )
+    guided_alignment: float = field(
+        0.0,
+        "weight of the loss by which that head learns given alignments (Garg et al., 2019; 0.1 in Marian); 0: there is "
+        "no such loss",
+        (0.0, 1000.0),
+    )
     remat: bool = field(
         False,
         "keep only the inputs of layers, and compute the rest again: less memory, a quarter more time",
@@ -81,6 +93,16 @@ class TransformerHParams(HParams):
         if self.d_model % 2:
             raise UsageError(
                 f"hparams: d_model={self.d_model} must be even: sines and cosines alternate (section 3.5)."
+            )
+        if self.alignment_layer > self.decoder_layers:
+            raise UsageError(
+                f"hparams: alignment_layer={self.alignment_layer}: the decoder has {self.decoder_layers} layers, "
+                "counted from 1."
+            )
+        if self.guided_alignment and self.remat:
+            raise UsageError(
+                f"hparams: guided_alignment={self.guided_alignment} and remat=true exclude each other: attention that "
+                "is computed again has no gradient of its own. Leave one of them out."
             )
         if self.attention_window and self.max_relative_position:
             raise UsageError(
@@ -120,6 +142,11 @@ class TransformerHParams(HParams):
     def decoder_layers(self) -> int:
         """Layers of the decoder."""
         return self.num_decoder_layers or self.num_layers
+
+    @property
+    def aligning_layer(self) -> int:
+        """The decoder's layer whose first head is an alignment, from 1; 0: none."""
+        return self.alignment_layer or (self.decoder_layers if self.guided_alignment else 0)
 
     @property
     def feed_forward_matrices(self) -> int:

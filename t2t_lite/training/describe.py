@@ -196,6 +196,10 @@ def start_warnings(spec: RunSpec, store: Store, plan: Plan, schedule: Schedule, 
             "small for some 100,000, base for millions, parsing_small for a few thousand trees; or "
             f"--train_steps={_USUAL_EPOCHS * plan.steps_per_epoch} makes it {_USUAL_EPOCHS} epochs."
         )
+    if "alignment" in store.manifest["splits"]["train"] and not getattr(spec.hparams, "guided_alignment", 0.0):
+        found.append(
+            "warning: the data have alignments, of which nothing is learned without --hparams=guided_alignment=0.1."
+        )
     if warning := schedule_warning(schedule, steps):
         found.append(warning)
     return found

@@ -11,6 +11,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite.training.guided_alignment import guided_alignment_loss, record_alignment
+
 _SMALL = 1e-30  # float32 has all its digits down to 1e-38; this is well above
 
 
@@ -18,6 +20,8 @@ def batch_loss(
     model: Any, batch: Mapping[str, Any], tokens: Any, label_smoothing: float, over: str = "all", seed: Any = None
 ) -> Any:
     """The `smoothed_cross_entropy` of a batch's real target tokens, divided by `tokens`.
+
+    If the batch has alignments, `guided_alignment_loss`, times its weight in the model, is added before the division.
 
     Args:
         model: a `models.base.Model`.
@@ -43,7 +47,8 @@ def batch_loss_and_sums(
         output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
         jit: see `smoothed_cross_entropy`.
     """
-    x, sums = model.hidden_and_sums(batch, seed)
+    with record_alignment(model) as attention:
+        x, sums = model.hidden_and_sums(batch, seed)
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.cast(labels > 0, tf.float32) / tokens
     if output is None:
@@ -53,7 +58,10 @@ def batch_loss_and_sums(
     if bias:  # as one more column of the table
         table = tf.concat([table, bias[0][:, None]], 1)
         x = tf.concat([x, tf.ones_like(x[:, :1])], 1)
-    return smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit), sums
+    loss = smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
+    if "alignment" in batch:
+        loss += model.guided_alignment / tokens * guided_alignment_loss(attention[0][:, 0], batch["alignment"])
+    return loss, sums
 
 
 def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any]:

@@ -100,6 +100,7 @@ class TrainStep:
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
+        names += ["alignment"] if model.guided_alignment else []
         self._batch_spec = {name: tf.TensorSpec(cut, tf.int32) for name in names}
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
         lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
@@ -125,7 +126,8 @@ class TrainStep:
         The update is not applied if the loss or the gradient norm is not finite.
 
         Args:
-            batch: int32 arrays [rows, length], padded with 0.
+            batch: int32 arrays [rows, length], padded with 0, as `pipeline.batches` yields them; aligned ones if the
+                model has a guided_alignment.
             learning_rate: of this step.
             stop: whether this process would like to stop after it.
             after_bad: whether to apply it even if the update before was not applied.
@@ -158,7 +160,7 @@ class TrainStep:
         Raises:
             OutOfMemoryError: there is not enough memory.
         """
-        lengths = {"source": source_length, "target": target_length}
+        lengths = {"source": source_length, "target": target_length, "alignment": target_length * source_length}
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = _Settings(_tokens(batch), 0.0, strict=1.0)
@@ -216,23 +218,26 @@ class TrainStep:
             ) from error
 
     def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
-        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before))
         with tf.device("/CPU:0"):
-            # The graph copies it before it gives new work to the device. A copy that Python asks for later would wait
-            # for the new work as well.
-            before = tf.identity(before)
-        return self.strategy.experimental_local_results(outcomes)[0], before
+            read = tf.identity(before)
+        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before, read))
+        return self.strategy.experimental_local_results(outcomes)[0], read
 
-    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any, read: Any) -> Any:
         tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
+        # A copy to the host waits for all work that a GPU has by then. One that began after this update was given to it
+        # would end with the update, and only then would Python prepare the next.
+        after_copy = tf.control_dependencies([read])
         if self.split.devices == 1:
-            share = {name: array[0] for name, array in batch.items()}
-            return self._gradients_and_update(share, seed, tf.constant(0), tokens, stop, settings, before)
+            share, replica = {name: array[0] for name, array in batch.items()}, tf.constant(0)
+            with after_copy:
+                return self._gradients_and_update(share, seed, replica, tokens, stop, settings, before)
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        loss, gradients = self._gradients(share, seed, replica, tokens)
+        with after_copy:
+            loss, gradients = self._gradients(share, seed, replica, tokens)
         loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 

@@ -23,7 +23,7 @@ from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 # Fields of models that do not change what given weights compute: those that only training or fresh weights depend on,
 # besides all whose names end in "dropout"; and those that the shapes of the weights decide.
-_OF_TRAINING = ("balance_groups", "balance_weight", "initial_weights")
+_OF_TRAINING = ("alignment_layer", "balance_groups", "balance_weight", "guided_alignment", "initial_weights")
 _IN_SHAPES = ("d_k", "d_v", "num_decoder_layers", "max_positions")
 
 
