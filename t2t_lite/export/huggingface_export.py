@@ -210,15 +210,18 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
     kept = origin.json_object(SEARCH_FILE)
     never = [[pad]] if decode.unknown_output else [[pad], [rows[UNK]]]
     found: dict[str, Any] = {"num_beams": decode.beam_size, "length_penalty": power_penalty(decode)}
+    if not decode.max_length_factor:  # the length of the input counts for nothing, as in transformers
+        name, counted = ("max_new_tokens", 0) if kept.get("max_new_tokens") else ("max_length", 1)
+        found[name] = decode.extra_length + counted
     if not kept:
         return {
+            "max_length": _LONGEST,
             **found,
             "bad_words_ids": never,
             "decoder_start_token_id": start,
             "eos_token_id": rows[EOS],
             "forced_eos_token_id": rows[EOS],
             "pad_token_id": pad,
-            "max_length": _LONGEST,
         }
     if not decode.unknown_output or kept.get("bad_words_ids"):
         found["bad_words_ids"] = never

@@ -77,6 +77,7 @@ def test_an_import_comes_out_as_it_went_in(tmp_path: Path, name: str) -> None:
     searches = [yaml.safe_load(path.read_bytes()) for path in (version / "decoder.yml", GOLDEN / name / "decoder.yml")]
     for key in ("beam-size", "normalize", "word-penalty", "relative-paths"):
         assert searches[0][key] == searches[1][key]
+    assert searches[0]["max-length-factor"] == 3  # Marian's own, where a folder says none
 
 
 @pytest.mark.nightly
