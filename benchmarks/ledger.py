@@ -239,6 +239,9 @@ def _where(event: str) -> tuple[str, str] | None:
 
 def _print_parts(found: dict[tuple[str, str], tuple[float, int]]) -> None:
     total = sum(seconds for seconds, _ in found.values())
+    if not found:
+        print("The profiler has seen no operation of TensorFlow: XLA's programs have none (gpu/profile_step.py).")
+        return
     print("| phase | part | ms | share | operations |\n|---|---|---|---|---|")
     rest, few = 0.0, 0
     for (phase, part), (seconds, number) in sorted(found.items(), key=lambda item: -item[1][0]):

@@ -4,8 +4,9 @@
 
 Random token ids without padding, so that every place counts. Training steps and matrix products alternate, so that both
 see the same machine; medians over the rounds. Utilisation = (FLOPs of the model's matrix products, forward and twice
-that backward) / time / (best rate of the products measured beside it). One line of text, or --json. On a GPU also the
-most memory that the steps took, and the seconds before the first step was done, which are those of compilation.
+that backward) / time / (best rate of the products measured beside it). One line of text, or --json. On a GPU a round is
+ten steps, each handed over while the one before is computed, as the trainer does; the line also says the most memory
+that the steps took, and the seconds before the first step was done, which are those of compilation.
 
     python benchmarks/train_step.py --hparams_set=base --precision=bfloat16 --rows=784 --accumulate=8 --jit=on
 """
@@ -29,6 +30,7 @@ WORKLOADS["big"] = WORKLOADS["base"]
 PRODUCTS = ((1024, 512, 512), (1024, 512, 2048), (1024, 2048, 512), (2048, 2048, 2048))  # m, k, n
 GPU_PRODUCTS = ((8192, 512, 2048), (8192, 8192, 8192))
 FLOPS, GPU_FLOPS = 2e10, 2e13  # of the products that are timed together
+GPU_STEPS = 10  # of a round
 
 
 def main() -> None:
@@ -43,6 +45,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     load_tensorflow()
+    from t2t_lite.distributed.devices import on_gpus
+
     hparams = config.replace(registry.hparams(args.hparams_set), precision=args.precision)
     rows, source_length, target_length, vocab_size = WORKLOADS[args.hparams_set]
     rows = args.rows or rows
@@ -53,8 +57,9 @@ def main() -> None:
     for warm in (step, *(call for call, _ in products)):
         warm()
     steps, rates = [], []
+    together = GPU_STEPS if on_gpus() else 1
     for _ in range(args.rounds):
-        steps.append(seconds_of(step))
+        steps.append(seconds_of(lambda: step(times=together)) / together)
         rates.append(max(work / seconds_of(call) for call, work in products))
     seconds, peak = statistics.median(steps), statistics.median(rates)
     result = {
@@ -91,7 +96,7 @@ def peak_memory() -> float | None:
 def training_step(
     hparams: config.HParams, shape: tuple[int, int, int, int], accumulate: int, jit: str = "auto"
 ) -> tuple[Callable[..., Any], Any]:
-    """Returns (a call that trains one step, on all positions or the first `length`, and waits; its `Cost`)."""
+    """Returns (a call that trains `times` steps, on all positions or the first `length`, and waits; its `Cost`)."""
     import numpy as np
 
     from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit
@@ -114,8 +119,9 @@ def training_step(
         for side, length in (("source", source_length), ("target", target_length))
     }
 
-    def call(length: int | None = None) -> float:
-        step({side: ids[:, :length] for side, ids in batch.items()}, 1, 1e-4)
+    def call(length: int | None = None, times: int = 1) -> float:
+        for _ in range(times):
+            step({side: ids[:, :length] for side, ids in batch.items()}, 1, 1e-4)
         return step.outcome().loss
 
     return call, model.cost

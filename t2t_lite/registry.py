@@ -1,4 +1,4 @@
-"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS, METRICS.
+"""Registries by name: PROBLEMS, HPARAMS, MODELS, OPTIMIZERS, SCHEDULES, SAMPLERS, METRICS, CALLBACKS.
 
 Things are registered by decorator and looked up by name. The modules that register the built-in names are imported on
 the first look-up, so importing this module is cheap.
@@ -57,6 +57,7 @@ MODELS: Registry[type] = Registry(
 OPTIMIZERS: Registry[type] = Registry("optimizer", lazy=_own_files("optimizers"))
 SCHEDULES: Registry[type] = Registry("schedule", lazy=_own_files("schedules"))
 SAMPLERS: Registry[type] = Registry("sampler", lazy=_own_files("samplers"))
+CALLBACKS: Registry[Callable[[], Any]] = Registry("callback", lazy=_own_files("callbacks"))
 # Kinds of vocabularies besides SentencePiece's, by the ending of their files, and the same inside an exported graph.
 VOCABULARIES: Registry[type[AnyVocabulary]] = Registry("vocabulary", ("t2t_lite.importers",))
 VOCABULARY_OPS: Registry[type] = Registry("vocabulary of a graph", ("t2t_lite.importers",))
@@ -67,6 +68,7 @@ register_optimizer = OPTIMIZERS.register
 register_schedule = SCHEDULES.register
 register_sampler = SAMPLERS.register
 register_metric = METRICS.register
+register_callback = CALLBACKS.register
 
 DEFAULT_MODEL = "transformer"  # of hparams sets that name no model, and whose class names none
 _models_of_sets: dict[str, str] = {}
@@ -239,6 +241,7 @@ TABLES: dict[str, Registry[Any]] = {  # by title; nothing else lists them
     "Schedules": SCHEDULES,
     "Samplers": SAMPLERS,
     "Metrics": METRICS,
+    "Callbacks": CALLBACKS,
 }
 KINDS = tuple(title.lower().replace(" ", "_") for title in TABLES)
 

@@ -96,6 +96,12 @@ class StopSignals:
             self.check()
             yield
 
+    def ask(self, who: str) -> None:
+        """Records SIGINT, which ends a run after its step, and prints who has asked for that."""
+        if not self.received:
+            self.received = signal.SIGINT
+            print(f"{who}: {self.notice}", file=sys.stderr)
+
     def check(self) -> None:
         """Raises `Stopped` if a signal was recorded."""
         if self.received:

@@ -367,7 +367,7 @@ def test_usr_dir_must_be_a_folder_with_python_files(tmp_path: Path) -> None:
 def test_help_text_lists_each_kind_with_its_first_lines() -> None:
     text = registry.help_text()
     assert [line for line in text.split("\n") if line.endswith(":")] == [
-        f"{kind}:" for kind in ("Problems", "Hparams sets", "Models", "Optimizers", "Schedules", "Samplers", "Metrics")
+        f"{kind}:" for kind in "Problems,Hparams sets,Models,Optimizers,Schedules,Samplers,Metrics,Callbacks".split(",")
     ]
     assert re.search(r"^  big +The paper's big model \(Table 3, row \"big\"\)", text, re.MULTILINE)
     assert re.search(r"^  transformer {2,}\S", text, re.MULTILINE)

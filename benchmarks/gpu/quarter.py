@@ -25,6 +25,7 @@ from typing import NamedTuple
 STEP = "python3 benchmarks/train_step.py --precision=bfloat16 --jit=on"
 BASE, BIG = (f"{STEP} --rows=784 --rounds=4 --hparams_set={name}" for name in ("base", "big"))
 TINY = f"{STEP} --rows=16 --rounds=1 --hparams_set=tiny"
+KERNELS = "python3 benchmarks/gpu/profile_step.py"
 SEARCH = "python3 benchmarks/ledger.py --precision=bfloat16 --rounds=3"
 FEW = f"{SEARCH} --rounds=1 --sentences=2"
 TRAIN = "python3 -m t2t_lite.cli.trainer --num_workers=1"
@@ -75,12 +76,16 @@ PARTS = (
     Part("search_one", 40, f"{SEARCH} --workload=D3", f"{FEW} --workload=D3", LEDGER),
     Part(
         "multi30k",
-        180,
+        240,
         f"{MULTI30K} {TOK} --hparams=seed=4",
         f"{MULTI30K} --problem=toy_ende --hparams={ONE_UPDATE}",
         RUN,
     ),
+    Part("kernels", 60, f"{KERNELS} --hparams_set=base", f"{KERNELS} --hparams_set=tiny --rows=16"),
+    Part("kernels_big", 75, f"{KERNELS} --hparams_set=big", f"{KERNELS} --hparams_set=tiny --rows=16"),
     Part("base_untuned", 60, BASE, TINY, xla_flags="--xla_gpu_autotune_level=0"),
+    Part("base_cublaslt", 60, BASE, TINY, xla_flags="--xla_gpu_enable_cublaslt=true"),
+    Part("base_no_graphs", 60, BASE, TINY, xla_flags="--xla_gpu_enable_command_buffer="),
     Part("base_as_it_comes", 110, BASE, TINY, xla_flags=XLA_AS_IT_COMES),
     _exact("exact_1"),
     _exact("exact_2"),
@@ -151,7 +156,7 @@ def run(part: Part, folder: Path, *, rehearse: bool) -> int:
     with Path(os.environ.get("OUT", folder), "quarter.log").open("a", encoding="utf-8") as log:
         log.write(f"{said}: {command}\n{text}\n")
     lines = [line[:300] for line in text.splitlines() if line.strip() and re.search(part.shown, line)]
-    print("\n".join([said, *lines[-12:]]), flush=True)
+    print("\n".join([said, *lines[-30:]]), flush=True)
     return int(status)
 
 

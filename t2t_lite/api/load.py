@@ -102,6 +102,32 @@ class LoadedRun(Loaded):
         """The path of the weights; of an ensemble, those of its members, with commas."""
         return self._run.checkpoint
 
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of the run's metrics.jsonl, training and evaluations, in their order.
+
+        Raises:
+            UsageError: it is an ensemble.
+        """
+        from t2t_lite.runs.metrics_log import read_metrics
+
+        if len(self._run.members) > 1:
+            raise UsageError("An ensemble has no metrics of its own; load one of its runs.")
+        return read_metrics(self._run.members[0].output_dir)
+
+    @property
+    def history(self) -> dict[str, list[Any]]:
+        """Each number of the evaluations as a list, "step" among them, and "loss" of the training line before each.
+
+        Raises:
+            UsageError: it is an ensemble.
+        """
+        loss, rows = None, []
+        for line in self.metrics():
+            loss = line.get("loss", loss)
+            if "dev_loss" in line:
+                rows.append({**line, "loss": loss})
+        return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
     def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t2t_lite.api.load import LoadedRun
 from t2t_lite.errors import UsageError, did_you_mean
 
 _PATHS = "data_dir usr_dir vocabulary hparams_file warm_start_from source_dir extra_dir raw_dir".split()
-_ARGUMENTS = "output_dir data recipe problem options hparams_set overrides".split()  # fields with other names
+_ARGUMENTS = "output_dir data recipe problem options hparams_set overrides callbacks".split()  # fields with other names
 
 
 def train(
@@ -22,6 +22,7 @@ def train(
     overrides: Mapping[str, Any] | None = None,
     problem_options: Mapping[str, Any] | None = None,
     trust_run: bool = False,
+    callbacks: Sequence[Any] = (),
     **settings: Any,
 ) -> LoadedRun:
     """Trains as t2t-lite-trainer does, or resumes a run; shows progress, and returns the run.
@@ -33,6 +34,8 @@ def train(
         overrides: hparams of the set to change, such as {"train_steps": 2000}.
         problem_options: options of a problem of your own; those of this package's problems are settings, too.
         trust_run: import the code in the folder that the run names.
+        callbacks: are told of losses and scores: objects of keras.callbacks.Callback, functions of (step, logs), or
+            registered names; see docs/callbacks.md.
         settings: other flags of t2t-lite-trainer by name, such as source_dir="corpus", devices=2, prepare_again=True.
 
     Raises:
@@ -64,7 +67,9 @@ def train(
         where[name] = os.path.expanduser(value) if name in _PATHS else value
     data = DataRequest(problem=problem, options=options, **parts[DataRequest])
     recipe = RecipeRequest(hparams_set=hparams, overrides=changes, **parts[RecipeRequest])
-    request = StartRequest(output_dir=output_dir, data=data, recipe=recipe, **parts[StartRequest])
-    if (result := train(plan_start(request))) is not None:
+    names = tuple(each for each in callbacks if isinstance(each, str))
+    request = StartRequest(output_dir=output_dir, data=data, recipe=recipe, callbacks=names, **parts[StartRequest])
+    objects = [each for each in callbacks if not isinstance(each, str)]
+    if (result := train(plan_start(request), objects)) is not None:
         print(result.text())
     return LoadedRun(open_run(output_dir, usr_dir=data.usr_dir))

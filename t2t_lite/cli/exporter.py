@@ -1,4 +1,4 @@
-"""t2t-lite-exporter: writes a run as a SavedModel for TensorFlow Serving, text in and text out, or for CTranslate2."""
+"""t2t-lite-exporter: writes a run for TensorFlow Serving, CTranslate2, Marian or transformers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from t2t_lite.cli import common
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 from t2t_lite.groups import OF_OUTPUTS
 
+_USE = {
+    "ctranslate2": "README.txt has the Python that translates with it",
+    "marian": "README.md has the line that translates with it",
+    "huggingface": "README.md has the Python that translates with it; the folder can be uploaded to the Hub as it is",
+}
+
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
@@ -23,20 +29,21 @@ def make_parser() -> common.Parser:
     parser = common.Parser(
         prog="t2t-lite-exporter",
         description="Writes a run's weights, vocabularies and beam search as EXPORT_DIR/N, a SavedModel that stock "
-        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast engine for CPUs.",
+        "TensorFlow Serving serves; N is the next free number. Or as a model for CTranslate2, a fast "
+        "engine for CPUs; for Marian; or as a MarianMT model for transformers of Hugging Face.",
     )
     common.add_run_flags(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), default="saved_model")
     parser.add_argument(
         "--export_dir",
         metavar="DIR",
-        help="the folder of versions; default: OUTPUT_DIR/export, for CTranslate2 OUTPUT_DIR/export_ctranslate2; an "
+        help="the folder of versions; default: OUTPUT_DIR/export, for other formats OUTPUT_DIR/export_FORMAT; an "
         "ensemble has no default",
     )
     parser.add_argument(
         "--precision",
         choices=common.PRECISIONS,
-        help=f"{common.PRECISION_HELP}, for CTranslate2 float32",
+        help=f"{common.PRECISION_HELP}, for other formats float32",
     )
     common.add_search_flags(parser, OF_OUTPUTS)
     parser.add_argument(
@@ -88,8 +95,8 @@ def _report(version: Path, name: str, card: dict[str, Any]) -> None:
     print(f"{version}: {megabytes:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
     scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
     print(f"scores: {', '.join(scores) or card['scores_note']}")
-    if name == "ctranslate2":
-        print(f"\nNext: {version / 'README.txt'} has the Python that translates with it")
+    if name != "saved_model":
+        print(f"\nNext: {version / _USE[name]}")
         return
     base, whole = (shlex.quote(str(path)) for path in (version.parent, version.parent.resolve()))
     name = card["problem"]["name"]

@@ -178,7 +178,9 @@ def _run(args: argparse.Namespace) -> int:
     if args.with_optimizer:
         found = dataclasses.replace(found, slots=t2t_slots.read(imported))
     parameters = run_folder.write(args.output_dir, found)
-    for name, text in [*import_report.lines(found, parameters), ("run", args.output_dir)]:
+    choice = huggingface_files.note_choice(args.checkpoint)
+    report = [*([("taken", choice)] if choice else []), *import_report.lines(found, parameters)]
+    for name, text in [*report, ("run", args.output_dir)]:
         print(f"{name + ':':<14} {text}")
     if check:
         try:
@@ -189,7 +191,7 @@ def _run(args: argparse.Namespace) -> int:
         print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
     run = shlex.quote(args.output_dir)
     print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
-    print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving or CTranslate2)")
+    print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving, CTranslate2 and others)")
     return 0
 
 

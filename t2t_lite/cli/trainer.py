@@ -78,6 +78,14 @@ def make_parser() -> common.Parser:
         help="leave out up to N batches whose loss or gradient is not finite; default: stop at the first",
     )
     parser.add_argument(
+        "--callbacks",
+        type=_names,
+        default=(),
+        metavar="NAME,...",
+        help="are told of losses and scores: wandb, mlflow, or your own from --usr_dir; --registry_help=callbacks "
+        "lists them",
+    )
+    parser.add_argument(
         "--num_workers", type=common.positive, metavar="N", help="to prepare data; default: one per CPU, 16 at most"
     )
     common.add_trust_flag(parser)
@@ -111,6 +119,10 @@ def _add_device_flags(parser: common.Parser) -> None:
         help="how long to wait for the other workers of TF_CONFIG, which may still prepare data; "
         f"default: {DEFAULT_SECONDS}",
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for name in text.split(",") if name)
 
 
 def _accumulate(text: str) -> int | None:

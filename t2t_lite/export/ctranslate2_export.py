@@ -24,6 +24,7 @@ from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.ctranslate2_readme import readme
 from t2t_lite.export.export import new_version, write_card
+from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.models.decoder import DecoderLayer
 from t2t_lite.models.transformer import Transformer
@@ -45,14 +46,20 @@ _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which 
 
 
 def export_ctranslate2(
-    translator: Translator, base: str | os.PathLike[str], card: Mapping[str, Any], *, precision: str
+    translator: Translator,
+    base: str | os.PathLike[str],
+    card: Mapping[str, Any],
+    *,
+    precision: str,
+    licence: bytes | None = None,
 ) -> Path:
     """Writes a CTranslate2 model as a version of `base`, as `new_version` does, and returns its path.
 
     Args:
         translator: a float32 model, its vocabularies, and how it decodes, for README.txt.
-        card: becomes model_card.json; "ctranslate2" is added.
+        card: becomes README.md and model_card.json; "ctranslate2" is added.
         precision: "float32", or "int8" for the matrices, with a scale for each row.
+        licence: the text that an imported model came with.
 
     Raises:
         UsageError: CTranslate2 cannot run this model.
@@ -74,6 +81,7 @@ def export_ctranslate2(
             (folder / name).write_text(text, encoding="utf-8")
         (folder / README_FILE).write_text(readme(translator, list(vocabularies)), encoding="utf-8")
         write_card(folder, {**card, "ctranslate2": {"version": ctranslate2.__version__, "precision": precision}})
+        write_readme(folder, card, "ctranslate2", licence)
 
     return new_version(base, write)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.text.vocabulary import Vocabulary
 
-_USUAL_LENGTH = 20  # pieces of an output; where the length penalties agree
+USUAL_LENGTH = 20  # pieces of an output; where the length penalties agree
 
 _README = """\
 A Transformer for CTranslate2, written by t2t-lite{imported}. {needs}
@@ -108,11 +108,11 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     return text.format(
         **parts,
         beam_size=translator.decode.beam_size,
-        penalty=alpha if is_power else engine_length_penalty(alpha, _USUAL_LENGTH),
+        penalty=alpha if is_power else engine_length_penalty(alpha, USUAL_LENGTH),
         unknown="" if translator.decode.unknown_output else "\n        disable_unk=True,",
         max_input=translator.decode.max_source_length,
         max_output=translator.decode.max_source_length + translator.decode.extra_length,
         extra=translator.decode.extra_length,
         alpha=alpha,
-        length=_USUAL_LENGTH,
+        length=USUAL_LENGTH,
     )

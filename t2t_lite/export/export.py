@@ -14,22 +14,33 @@ import tensorflow as tf
 from t2t_lite.data.vocabulary_files import by_file
 from t2t_lite.errors import DataError
 from t2t_lite.export.export_folder import CARD_FILE, FORMAT, versions
+from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.export.saved_model import ServedModel
 from t2t_lite.export.warmup import BATCH_SIZE, WARMUP_FILE, write_warmup
 from t2t_lite.files import file_lock, lacks_room, staging_dir, sync
 
 
 def export(
-    served: ServedModel, base: str | os.PathLike[str], card: Mapping[str, Any], warmup_batch_size: int = BATCH_SIZE
+    served: ServedModel,
+    base: str | os.PathLike[str],
+    card: Mapping[str, Any],
+    warmup_batch_size: int = BATCH_SIZE,
+    licence: bytes | None = None,
 ) -> Path:
     """Writes a SavedModel as a `new_version`, and returns its path.
 
     Args:
         served: what is exported.
-        card: becomes model_card.json; "signatures" is added.
+        card: becomes README.md and model_card.json; "signatures" is added.
         warmup_batch_size: sentences of the largest warm-up request; at most the server's max_batch_size.
+        licence: the text that an imported model came with.
     """
-    return new_version(base, lambda folder: _write(served, folder, card, warmup_batch_size))
+
+    def write(folder: Path) -> None:
+        _write(served, folder, card, warmup_batch_size)
+        write_readme(folder, card, "saved_model", licence)
+
+    return new_version(base, write)
 
 
 def new_version(base: str | os.PathLike[str], write: Callable[[Path], None]) -> Path:

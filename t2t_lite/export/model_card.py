@@ -93,8 +93,20 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
             **{name: importlib.metadata.version(name) for name in ("tensorflow-text", "sentencepiece")},
         },
         "batching": _BATCHING,
-        "licence": _LICENCE,
+        "licence": _licence(imported),
     }
+
+
+def _licence(imported: Mapping[str, Any] | None) -> str:
+    """What is known of a model's licence."""
+    found = (imported or {}).get("licence")
+    if not found:
+        return _LICENCE
+    where = "in the file LICENSE" if found.get("file") else "as its card named it"
+    return (
+        f"This model was imported. The licence that it came with, {found.get('name') or 'of its own'}, {where}, is "
+        "that of this model, too."
+    )
 
 
 def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
@@ -145,7 +157,9 @@ def _origin(folder: Path) -> dict[str, Any] | None:
         record = read_json(folder / IMPORT_FILE, FORMAT, _checkpoints)
     except (OSError, DamagedError):  # absent, or damaged, which hinders no command
         return None
-    return {"toolkit": record.get("toolkit"), "checkpoints": _checkpoints(record)}
+    licence = record.get("licence")
+    known = {"licence": licence} if isinstance(licence, dict) and licence else {}
+    return {"toolkit": record.get("toolkit"), "checkpoints": _checkpoints(record), **known}
 
 
 def _checkpoints(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -22,6 +22,7 @@ _OTHER_SEARCH = (
     "not scored: CTranslate2 searches, and rounds to int8, in its own way; t2t-lite-eval --hypotheses=FILE "
     "--references=FILE scores what it writes"
 )
+_OWN_SEARCH = "these weights, with the search of t2t-lite; {} searches in its own way"
 
 
 class Format(NamedTuple):
@@ -35,6 +36,8 @@ class Format(NamedTuple):
 FORMATS = {
     "saved_model": Format("export", "saved_model.pb", ("float32", "bfloat16", "int8")),
     "ctranslate2": Format("export_ctranslate2", "model.bin", ("float32", "int8")),
+    "marian": Format("export_marian", "model.npz", ("float32",)),
+    "huggingface": Format("export_huggingface", "model.safetensors", ("float32",)),
 }
 
 
@@ -70,9 +73,12 @@ class ExportRequest:
 
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if this cannot be exported."""
+        from t2t_lite.export.expressible import ENGINES, check_recipe
+
         name, precision = self.format, self.runs.precision
-        if len(self.runs.folders) > 1 and name == "ctranslate2":
-            raise UsageError("CTranslate2 runs one model, not an ensemble; export it with --format=saved_model.")
+        if len(self.runs.folders) > 1 and name != "saved_model":
+            engine = {"ctranslate2": "CTranslate2", **ENGINES}[name]
+            raise UsageError(f"{engine} runs one model, not an ensemble; export it with --format=saved_model.")
         if len(self.runs.folders) > 1 and self.export_dir is None:
             raise UsageError(
                 "An ensemble belongs to none of its runs' folders: say where it goes, with --export_dir=DIR."
@@ -93,7 +99,9 @@ class ExportRequest:
             # A program that takes the newest version would find one that it cannot read.
             if any((version / FORMATS[other].mark).exists() for version in versions(self.base).values()):
                 raise UsageError(f"{self.base} has versions with --format={other}; give another --export_dir.")
-        self.runs.check()
+        specs = self.runs.check()
+        if name in ENGINES:
+            check_recipe(name, specs[0].model, specs[0].hparams)
         check_tensorflow_folder("export_dir", self.base)
 
 
@@ -109,27 +117,43 @@ def export_runs(request: ExportRequest, interrupt: Callable[[], None] = lambda: 
     """
     request.check()
     load_tensorflow()
+    from t2t_lite.export.expressible import ENGINES
     from t2t_lite.export.model_card import make_card
 
-    other = request.format == "ctranslate2"
+    other = request.format != "saved_model"
     run = (dataclasses.replace(request.runs, precision="float32") if other else request.runs).open()
     card = make_card(run)
-    if other:
+    if request.format == "ctranslate2":
         card |= {"scores": [], "scores_note": _OTHER_SEARCH}
+    elif other and card["scores"]:
+        card["scores_note"] = _OWN_SEARCH.format(ENGINES[request.format])
     interrupt()
     with quiet():
         return Export(_write(run, request, card), card)
 
 
 def _write(run: OpenRun | OpenEnsemble, request: ExportRequest, card: dict[str, Any]) -> Path:
+    from t2t_lite.export.origin import LICENCE_FILE, Origin, read_origin
+
+    origin = read_origin(run.members[0].output_dir) if len(run.members) == 1 else Origin()
+    licence = origin.files.get(LICENCE_FILE)
     if request.format == "ctranslate2":
         from t2t_lite.export.ctranslate2_export import export_ctranslate2
 
-        return export_ctranslate2(run.translator, request.base, card, precision=request.runs.precision or "float32")
+        precision = request.runs.precision or "float32"
+        return export_ctranslate2(run.translator, request.base, card, precision=precision, licence=licence)
+    if request.format == "marian":
+        from t2t_lite.export.marian_export import export_marian
+
+        return export_marian(run.translator, request.base, card, origin)
+    if request.format == "huggingface":
+        from t2t_lite.export.huggingface_export import export_huggingface
+
+        return export_huggingface(run.translator, request.base, card, origin)
     from t2t_lite.export.export import export
     from t2t_lite.export.saved_model import ServedModel
     from t2t_lite.export.warmup import BATCH_SIZE
 
     asked = DEFAULT_SIGNATURES if request.signatures is None else ("serving_default", *request.signatures)
     served = ServedModel(run.translator, tuple(dict.fromkeys(asked)))
-    return export(served, request.base, card, request.warmup_batch_size or BATCH_SIZE)
+    return export(served, request.base, card, request.warmup_batch_size or BATCH_SIZE, licence)

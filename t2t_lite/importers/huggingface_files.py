@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.importers.marian_folder import read_bytes
+from t2t_lite.importers.marian_folder import marian_models, read_bytes
 
 _SETTINGS, _MODEL, _PICKLE = "config.json", "model.safetensors", "pytorch_model.bin"
+_LONGEST_JSON = (
+    1 << 24
+)  # bytes; read, JSON may take 20 times as many, and a vocabulary of 250,000 pieces has 10 million
 _LONGEST_HEADER = 1 << 24  # bytes; 400 for each tensor are many
 _BFLOAT16 = "BF16"  # the upper half of a float32
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), _BFLOAT16: np.dtype("<u2")}
@@ -43,7 +46,21 @@ def is_huggingface(path: str | os.PathLike[str]) -> bool:
     if not path.is_dir():
         return path.suffix == ".safetensors" or path.name == _PICKLE
     has_any = any((path / name).is_file() for name in (_SETTINGS, _PICKLE)) or any(path.glob("*.safetensors"))
-    return has_any and not any([*path.glob("*.npz"), *path.glob("*.index")])
+    return has_any and not any([*marian_models(path), *path.glob("*.index")])
+
+
+def note_choice(path: str | os.PathLike[str]) -> str:
+    """Returns which model is imported of a folder with an .npz file and a Hugging Face model; "" for other folders."""
+    path = Path(path)
+    arrays = sorted(path.glob("*.npz")) if path.is_dir() else []
+    if not arrays or not all((path / name).is_file() for name in (_SETTINGS, _MODEL)):
+        return ""
+    if found := marian_models(path):
+        return (
+            f"{found[0].name} of Marian is imported, which computes what was trained; for what transformers computes, "
+            f"give --checkpoint={path / _MODEL}"
+        )
+    return f"{_MODEL} is imported; {arrays[0].name} is no model of Marian"
 
 
 def find(path: str | os.PathLike[str]) -> Files:
@@ -80,8 +97,11 @@ def find(path: str | os.PathLike[str]) -> Files:
 
 def read_object(path: Path) -> dict[str, Any]:
     """Returns the object that a JSON file holds; DataError if there is none."""
+    data = read_bytes(path)
+    if len(data) > _LONGEST_JSON:
+        raise DataError(f"{path} is longer than {_LONGEST_JSON:,} bytes: it is no such file.")
     try:
-        found = json.loads(read_bytes(path))
+        found = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON, or it is damaged.") from error
     if not isinstance(found, dict):

@@ -62,6 +62,10 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
         known = imported.toolkit != "Marian" or "guided-alignment" in imported.hparams
         doubt = "" if known else " (if it was trained with guided alignment, which its files do not say)"
         yield "alignments", f"of layer {layer} of the decoder, first head{doubt}"
+    if imported.ignored:
+        yield "ignored", f"{', '.join(imported.ignored)} (not followed here)"
+    if imported.licence:
+        yield "licence", f"{imported.licence.get('name', 'of its own')}, of {imported.licence.get('file', 'README.md')}"
     left = [(len(variables.slots), "of the optimizer"), (len(variables.counters), "of counters")]
     without = ", ".join(f"{number} {what}" for number, what in left if number)
     yield "variables", f"{len(variables.weights)}, each used once{f'; left out: {without}' if without else ''}"

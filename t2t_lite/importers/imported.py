@@ -120,6 +120,9 @@ class Imported:
     assumed: hparams that change the outputs but are not known, with the values assumed; and the reason, a few words.
     settings_file: path of the file that hparams were read from, or None.
     training_set: the set that settings of the training were taken from, as nothing else says them; or None.
+    kept: small files that the run keeps, by name; see importers/kept_files.py.
+    licence: "name" and "file" of the licence that the model came with, as far as they are known.
+    ignored: settings of the model's files that change nothing here, as they stand there, and that are not known.
     """
 
     toolkit: str
@@ -133,3 +136,6 @@ class Imported:
     assumed: tuple[Mapping[str, Any], str] = ({}, "")
     settings_file: str | None = None
     training_set: str | None = None
+    kept: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
+    licence: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    ignored: tuple[str, ...] = ()

@@ -16,34 +16,17 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.marian_layout import BIAS, KEY, LOGITS, LOGITS_OF_OLD, SOFTMAX, SOURCE, TARGET, places
+from t2t_lite.importers import kept_files
 from t2t_lite.importers.imported import Description, Imported
 from t2t_lite.importers.marian_files import Arrays, parse_yaml, read_yaml
 from t2t_lite.importers.marian_folder import Files, load_vocabularies, trained_to_align
-from t2t_lite.importers.marian_settings import KEY, Settings
+from t2t_lite.importers.marian_settings import Settings
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _NEVER = -1e9  # the bias of PAD: its probability is 0
-# (stack, sub-layer there) -> (the residual connection here, the layer in it).
-_SUBLAYERS = {
-    ("encoder", "self"): ("around_attention", "self_attention"),
-    ("encoder", "ffn"): ("around_feed_forward", "feed_forward"),
-    ("decoder", "self"): ("around_self", "self_attention"),
-    ("decoder", "context"): ("around_memory", "memory_attention"),
-    ("decoder", "ffn"): ("around_feed_forward", "feed_forward"),
-}
-_IN_ATTENTION = {
-    f"{kind}{letter}": f"{name}{end}"
-    for letter, name in zip("qkvo", ("query", "key", "value", "output"), strict=True)
-    for kind, end in (("W", ""), ("b", "_bias"))
-}
-_IN_FEED_FORWARD = {f"{kind}{i}": f"{name}_{i}" for i in "12" for kind, name in (("W", "kernel"), ("b", "bias"))}
-_NORM = {"scale": "gamma", "bias": "beta"}
-_TABLES = ("source_embedding", "target_embedding", "softmax")
-_SOURCE, _TARGET, _SOFTMAX = (f"transformer/{name}/table" for name in _TABLES)
-_LOGITS, _LOGITS_OF_OLD = "decoder_ff_logit_out_Wt", "decoder_ff_logit_out_W"
-_BIAS = "transformer/output_bias"
 
 
 def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
@@ -57,23 +40,33 @@ def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyV
     """
     arrays = Arrays(files.model)
     settings = _settings(arrays, files, hparams)
-    places = _places(settings, _LOGITS_OF_OLD if _LOGITS_OF_OLD in arrays else _LOGITS)
+    of_model = places(
+        (settings.count("enc-depth"), settings.count("dec-depth")),
+        norm=settings.norm,
+        one_table=settings.one_table,
+        tied=settings.tied,
+        output_bias=not settings.flag("output-omit-bias"),
+        logits=LOGITS_OF_OLD if LOGITS_OF_OLD in arrays else LOGITS,
+    )
     names = set(arrays) - {KEY}
-    if lacking := sorted(set(places) - names):
+    if lacking := sorted(set(of_model) - names):
         raise DataError(f"{files.model} is not complete: its settings need {join_names(lacking)}.")
-    if unknown := sorted(names - set(places)):
+    if unknown := sorted(names - set(of_model)):
         raise DataError(f"{files.model} holds {join_names(unknown)}, which a model of its settings does not use.")
     weights = {}
-    for name, path in places.items():
+    for name, path in of_model.items():
         array, size = arrays[name], _size(name, path, settings)
         if array.dtype != np.float32 or not np.isfinite(array).all():
             raise DataError(f"{files.model}: {name} holds {array.dtype} or numbers that are not finite.")
         if array.shape != size:
             raise DataError(f"{files.model} is of other settings than it says: {name} has {array.shape}, not {size}.")
         weights[path] = array[0] if len(array) == 1 and not path.endswith("/table") else array
-    _set_tables(weights, settings, _LOGITS_OF_OLD in arrays)
+    _set_tables(weights, settings, LOGITS_OF_OLD in arrays)
+    biases = kept_files.biases_before(weights)
     fold_biases(weights)
     description = _describe(weights, settings)
+    folder = files.model.parent
+    licence, kept = kept_files.find_licence(folder)
     source, target = load_vocabularies(files, settings.vocab_sizes)
     if source is target and not description.shared:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
@@ -82,10 +75,12 @@ def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyV
         weights,
         description,
         None,
-        Variables({name: name for name in places}, (), ()),
+        Variables({name: name for name in of_model}, (), ()),
         settings.values,
         (str(files.model),),
         files.search,
+        kept={**kept, **kept_files.read_files(folder, ("preprocess.sh",)), **kept_files.biases_file(biases)},
+        licence=licence,
     )
     return imported, (source, target)
 
@@ -112,38 +107,12 @@ def _settings(arrays: Arrays, files: Files, hparams: str | None) -> Settings:
     return Settings(found)
 
 
-def _places(settings: Settings, logits: str) -> dict[str, str]:
-    """Name of each array that the file must hold -> the path here."""
-    ending = "_pre" if settings.norm == "pre" else ""
-    found: dict[str, str] = {}
-    for (stack, part), (around, inside) in _SUBLAYERS.items():
-        within, norm = (_IN_FEED_FORWARD, "ffn_ln") if part == "ffn" else (_IN_ATTENTION, "Wo_ln")
-        for layer in range(settings.count(f"{stack[:3]}-depth")):
-            there, here = f"{stack}_l{layer + 1}_{part}_", f"transformer/{stack}/layer_{layer}/{around}/"
-            found |= {f"{there}{name}": f"{here}{inside}/{path}" for name, path in within.items()}
-            found |= {f"{there}{norm}_{name}{ending}": f"{here}layer_norm/{path}" for name, path in _NORM.items()}
-    if settings.norm == "pre":
-        for stack in ("encoder", "decoder"):
-            found |= {
-                f"{stack}_top_ln_{name}": f"transformer/{stack}/final_norm/{path}" for name, path in _NORM.items()
-            }
-    if settings.one_table:
-        found["Wemb"] = _TARGET
-    else:
-        found |= {"encoder_Wemb": _SOURCE, "decoder_Wemb": _TARGET}
-    if not settings.tied:
-        found[logits] = _SOFTMAX
-    if not settings.flag("output-omit-bias"):
-        found["decoder_ff_logit_out_b"] = _BIAS
-    return found
-
-
 def _size(name: str, path: str, settings: Settings) -> tuple[int, int]:
     """The shape of an array in the file."""
     d_model, d_ff = settings.count("dim-emb"), settings.count("transformer-dim-ffn")
-    if path in (_SOURCE, _TARGET, _SOFTMAX, _BIAS):
-        rows = settings.vocab_sizes[path != _SOURCE]
-        return (1, rows) if path == _BIAS else (d_model, rows) if name == _LOGITS_OF_OLD else (rows, d_model)
+    if path in (SOURCE, TARGET, SOFTMAX, BIAS):
+        rows = settings.vocab_sizes[path != SOURCE]
+        return (1, rows) if path == BIAS else (d_model, rows) if name == LOGITS_OF_OLD else (rows, d_model)
     last = path.rpartition("/")[2]
     if last in ("query", "key", "value", "output"):
         return d_model, d_model
@@ -153,13 +122,13 @@ def _size(name: str, path: str, settings: Settings) -> tuple[int, int]:
 def _set_tables(weights: dict[str, Any], settings: Settings, transposed: bool) -> None:
     """Adds PAD to the tables and to the bias of logits, and the source's table if only it and the target share one."""
     if transposed:
-        weights[_SOFTMAX] = weights[_SOFTMAX].T
+        weights[SOFTMAX] = weights[SOFTMAX].T
     if settings.one_table and not settings.tied:
-        weights[_SOURCE] = weights[_TARGET]
-    rows = len(weights[_TARGET])
-    weights.setdefault(_BIAS, np.zeros(rows, np.float32))
-    weights[_BIAS] = np.insert(weights[_BIAS], 0, _NEVER)
-    for path in {_SOURCE, _TARGET, _SOFTMAX} & set(weights):
+        weights[SOURCE] = weights[TARGET]
+    rows = len(weights[TARGET])
+    weights.setdefault(BIAS, np.zeros(rows, np.float32))
+    weights[BIAS] = np.insert(weights[BIAS], 0, _NEVER)
+    for path in {SOURCE, TARGET, SOFTMAX} & set(weights):
         weights[path] = np.concatenate([np.zeros_like(weights[path][:1]), weights[path]])
 
 

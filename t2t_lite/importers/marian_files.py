@@ -16,6 +16,7 @@ import numpy as np
 from t2t_lite.errors import DataError
 
 _LONGEST_YAML = 1 << 16  # bytes; a settings file of Marian has 5,000
+_DEEPEST = 8  # brackets in each other; the time that a parser takes grows with their square
 _PACKED = 16  # numpy.savez_compressed shrinks weights by a tenth; a file that unpacks to this many times itself is none
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _DAMAGED = (OSError, ValueError, TypeError, KeyError, EOFError, RuntimeError, MemoryError, SyntaxError)
@@ -61,9 +62,10 @@ class Arrays:
                 shape, by_columns, dtype = _HEADERS[np.lib.format.read_magic(file)](file)
                 if dtype not in (np.float32, np.int8):
                     raise DataError(f"{self.path}: {name} is of type {dtype}; Marian's weights are float32.")
-                if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != member.file_size - file.tell():
+                size = member.file_size - file.tell()
+                if min(shape, default=1) < 1 or math.prod(shape) * dtype.itemsize != size:
                     raise DataError(f"{self.path} is damaged: {name} does not hold the shape {shape} that it names.")
-                data = file.read()
+                data = file.read(size)  # no more: read() would unpack all, also where the file says less
         except DataError:
             raise
         except _DAMAGED_ZIP as error:
@@ -95,8 +97,16 @@ def parse_yaml(data: bytes, name: str) -> dict[str, Any]:
         raise DataError(f"{name} holds no settings of Marian: it is longer than {_LONGEST_YAML:,} bytes.")
     try:
         text = data.decode()
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.BaseLoader)):
-            raise DataError(f"{name} has aliases (*NAME), which Marian does not write. Write out what they stand for.")
+        depth = 0
+        for token in yaml.scan(text, yaml.BaseLoader):
+            if isinstance(token, yaml.AliasToken):
+                raise DataError(
+                    f"{name} has aliases (*NAME), which Marian does not write. Write out what they stand for."
+                )
+            depth += isinstance(token, (yaml.FlowSequenceStartToken, yaml.FlowMappingStartToken))
+            depth -= isinstance(token, (yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken))
+            if depth > _DEEPEST:
+                raise DataError(f"{name} is no YAML document of settings: it has {depth} open brackets in each other.")
         found = yaml.load(text, yaml.BaseLoader)  # gives nothing but texts, lists and mappings
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).partition("\n")[0]

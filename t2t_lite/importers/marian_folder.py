@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.marian_layout import KEY
 from t2t_lite.importers import marian_cleaning
-from t2t_lite.importers.marian_files import inside, read_yaml
+from t2t_lite.importers.marian_files import Arrays, inside, read_yaml
 from t2t_lite.importers.marian_vocabulary import (
     LABEL,
     MarianVocabulary,
@@ -51,6 +52,24 @@ def is_marian(path: str | os.PathLike[str]) -> bool:
     if not path.is_dir():
         return path.suffix in (".npz", ".bin")
     return any(_models(path, ending) for ending in ("npz", "bin")) and not any(path.glob("*.index"))
+
+
+def marian_models(folder: Path) -> list[Path]:
+    """Returns the .npz files of a folder that are models of Marian, by the names of their arrays.
+
+    Of a folder that holds nothing else of a model, any .npz file counts: what is wrong with it is for a message.
+    """
+    found = _models(folder, "npz")
+    if not (folder / "config.json").is_file() or not (folder / "model.safetensors").is_file():
+        return found
+    return [path for path in found if _is_model(path)]
+
+
+def _is_model(path: Path) -> bool:
+    try:
+        return not {KEY, "decoder_ff_logit_out_b", "Wemb", "decoder_Wemb"}.isdisjoint(Arrays(path))
+    except DataError:
+        return False
 
 
 def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentencepiece: Sequence[str] = ()) -> Files:
@@ -164,7 +183,11 @@ def _named(folder: Path, names: Any, said_by: Path) -> list[Path]:
 
 def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
     """The search of a decoder.yml: a score is the log-probability divided by length^normalize."""
-    found: dict[str, Any] = {"length_penalty_form": "power", "unknown_output": False, "length_penalty": 0.0}
+    found: dict[str, Any] = {
+        "length_penalty_form": "power",
+        "unknown_output": settings.get("allow-unk") == "true",
+        "length_penalty": 0.0,
+    }
     for name, field, kind in (("beam-size", "beam_size", int), ("normalize", "length_penalty", float)):
         if name in settings:
             try:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.export.lookup_ops import GraphLookup
-from t2t_lite.export.text_ops import BLANK
+from t2t_lite.export.text_ops import BLANK, utf_8
 from t2t_lite.ids import PAD, UNK
 from t2t_lite.importers.marian_vocabulary import LABEL, MarianVocabulary
 from t2t_lite.registry import VOCABULARY_OPS
-from t2t_lite.text.any_vocabulary import WORD_START
 from t2t_lite.text.line_breaks import BREAKS
 
 
@@ -28,6 +28,7 @@ class GraphMarian(tf.Module):
         super().__init__()
         self._vocabulary = vocabulary
         self._pieces = tf.constant(vocabulary.pieces(range(vocabulary.size)))
+        self._texts = tf.constant(np.array(vocabulary.texts, object), tf.string)
         self._lookup = GraphLookup(list(vocabulary.ids))
         self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
         self._labels = GraphLookup(vocabulary.labels)
@@ -40,7 +41,8 @@ class GraphMarian(tf.Module):
         if self._vocabulary.labels:
             blank = tf.strings.regex_full_match(texts, BLANK)
             wrong = tf.boolean_mask(tf.strings.substr(texts, 0, 60, unit="UTF8_CHAR"), ~known & ~blank)
-            checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [wrong, self._vocabulary.no_label], 1)
+            reason = f"A line {self._vocabulary.no_label}"  # first, as it is what a client shows
+            checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [reason, wrong], 1)
             with tf.control_dependencies([checked]):
                 rest = tf.identity(rest)
         for pattern, replacement in self._vocabulary.cleaning:
@@ -64,9 +66,14 @@ class GraphMarian(tf.Module):
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""
-        text = tf.strings.reduce_join(tf.ragged.map_flat_values(self.display_pieces, ids), axis=1)
-        return tf.strings.regex_replace(tf.strings.regex_replace(text, WORD_START, " "), "^ +", "")
+        text = tf.strings.reduce_join(
+            tf.ragged.map_flat_values(lambda flat: tf.gather(self._texts, self._known(flat)), ids), axis=1
+        )
+        return tf.strings.regex_replace(utf_8(text), "^ +", "")
 
     def display_pieces(self, ids: Any) -> Any:
         """int32 of any shape -> string: the piece; that of PAD for an id that does not exist."""
-        return tf.gather(self._pieces, tf.where((ids >= 0) & (ids < len(self._pieces)), ids, PAD))
+        return tf.gather(self._pieces, self._known(ids))
+
+    def _known(self, ids: Any) -> Any:
+        return tf.where((ids >= 0) & (ids < self._vocabulary.size), ids, PAD)

@@ -11,7 +11,6 @@ from typing import Any
 
 from t2t_lite.errors import DataError
 
-KEY = "special:model.yml"
 _OF_TRAINING = "d"  # dropout, in the strings that say what surrounds a sub-layer
 
 _AROUND = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}  # and their defaults

@@ -28,6 +28,7 @@ PADDING = "<pad>"  # has no id in Marian
 LABEL = r">>[^<>\s]+<<"  # the target language, before the text; also for RE2
 _LINE = re.compile(rf"(?s)({LABEL})[\t-\r ]?(.*)")
 _PIECE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^"'].*?):\s+(\d{1,9})""")
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _LONGEST = 4096  # characters of a line
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)")
 _ESCAPES = dict(zip("0abtnvfre", "\0\a\b\t\n\v\f\r\x1b", strict=True)) | dict(
@@ -64,6 +65,7 @@ class MarianVocabulary(AnyVocabulary):
         self._rules = [(re.compile(pattern), text) for pattern, text in self.cleaning]
         self._processor = load_sentencepiece(self.model)
         self.ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
+        self.texts = [self._text(piece) for piece in self._pieces]
 
     @classmethod
     def make(
@@ -89,6 +91,14 @@ class MarianVocabulary(AnyVocabulary):
     @property
     def size(self) -> int:
         return len(self._pieces)
+
+    @property
+    def sentencepiece(self) -> bytes:
+        return self.model
+
+    @property
+    def replacements(self) -> Sequence[tuple[str, str]]:
+        return self.cleaning
 
     def line(self, text: str) -> str:
         """Returns a line as the model's preprocessing changes it: after its label, if the model has labels.
@@ -122,13 +132,22 @@ class MarianVocabulary(AnyVocabulary):
         pieces = [label] if label else []
         return [self.ids.get(piece, UNK) for piece in (*pieces, *self._processor.encode(rest, out_type=str))]
 
+    def _text(self, piece: str) -> bytes:
+        """The text of a piece in UTF-8, or the byte that it stands for in a SentencePiece model with byte_fallback."""
+        if (byte := _BYTE.fullmatch(piece)) and self._processor.is_byte(self._processor.piece_to_id(piece)):
+            return bytes.fromhex(byte[1])
+        return piece.replace(WORD_START, " ").encode()
+
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the text of all `ids`, as Marian's users join pieces."""
-        return "".join(self.pieces(ids)).replace(WORD_START, " ").lstrip(" ")
+        """Returns the text of all `ids`, as Marian's users join pieces; U+FFFD stands for bytes of no character."""
+        return b"".join(self.texts[i] for i in self._known(ids)).decode(errors="replace").lstrip(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id; that of PAD for an id that does not exist."""
-        return [self._pieces[i if 0 <= i < self.size else PAD] for i in map(int, ids)]
+        return [self._pieces[i] for i in self._known(ids)]
+
+    def _known(self, ids: Iterable[int]) -> list[int]:
+        return [i if 0 <= i < self.size else PAD for i in map(int, ids)]
 
     def display_pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the pieces."""

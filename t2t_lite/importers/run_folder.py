@@ -25,7 +25,7 @@ from t2t_lite.optimizers.choices import make_optimizer
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.record import make_record
-from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, RunSpec, write_run
+from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, KEPT_DIR, RunSpec, write_run
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.version import local_version
 
@@ -137,6 +137,10 @@ def _fill(folder: Path, found: Import) -> int:
         _save_training(folder, model, found, spec)
     for name, vocabulary in files.items():
         vocabulary.save(folder / name)
+    if found.imported.kept:
+        (folder / KEPT_DIR).mkdir()
+        for name, data in found.imported.kept.items():
+            (folder / KEPT_DIR / name).write_bytes(data)
     (folder / IMPORT_FILE).write_text(json_text(_record(found), indent=2), "utf-8")
     write_run(folder, spec)
     return int(model.count_params())
@@ -193,6 +197,8 @@ def _record(found: Import) -> dict[str, Any]:
         "target_space": None if space is None else dataclasses.asdict(space),
         "assumed": {**imported.assumed[0], **training},
         "training_set": imported.training_set,
+        "licence": dict(imported.licence),
+        "ignored": list(imported.ignored),
         "given": dict(found.given),
         f"{imported.toolkit}_hparams": dict(imported.hparams),
     }

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from t2t_lite.models.base import Cost
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.tensorboard import Board
 from t2t_lite.runs.utilisation import pair_lengths
+
+if TYPE_CHECKING:
+    from t2t_lite.runs.callbacks import Callbacks
 
 METRICS_FILE = "metrics.jsonl"
 BOARD_FOLDER = "tensorboard"
@@ -54,6 +57,7 @@ class Report:
         device_flops_per_second: the speed that utilisation is a share of.
         hparams: the recipe, for TensorBoard.
         quiet: show nothing.
+        callbacks: are told of each line.
 
     Attributes:
         console: where other lines are printed.
@@ -70,7 +74,9 @@ class Report:
         device_flops_per_second: float,
         hparams: Mapping[str, Any] | None = None,
         quiet: bool = False,
+        callbacks: Callbacks | None = None,
     ) -> None:
+        self._callbacks = callbacks
         self._cost, self._flops, self._device_speed = cost, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
@@ -136,6 +142,8 @@ class Report:
             f"loss {values['loss']:.3f}, lr {self._learning_rate:.2e}, {values['tokens_per_second']:,.0f} tok/s",
             f"{self._padded / seconds:,.0f} padded/s, {values['utilisation']:.0%} utilisation",
         )
+        if self._callbacks:
+            self._callbacks.report(values)
         self._clear()
 
     def write_scores(
@@ -145,6 +153,8 @@ class Report:
         self._write({"step": step, **scores})
         if samples:
             self._board.samples(step, samples)
+        if self._callbacks:
+            self._callbacks.evaluated(step, scores)
 
     @contextlib.contextmanager
     def pause(self, evaluations: int | None = None) -> Iterator[None]:

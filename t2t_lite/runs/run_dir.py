@@ -6,6 +6,8 @@ problem.json   FORMAT, the problem's name and options, where its data is and its
 vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other endings: data/vocabulary_files.py
 tags.json      of a parser: the tags that words may have (text/trees/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/metrics_log.py)
+import.json    of an imported run: where it comes from (importers/run_folder.py)
+imported/      small files of its origin as they were, such as LICENSE (importers/kept_files.py)
 default_weights.json  which weights the commands take (runs/default_weights.py)
 run.json       each start of the trainer (runs/run_log.py)
 test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_file.py)
@@ -34,6 +36,7 @@ from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 IMPORT_FILE = "import.json"  # where an imported run comes from
+KEPT_DIR = "imported"
 FORMAT = 1  # of these three files
 # The types of the entries.
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict, "sha256": str}

@@ -25,6 +25,7 @@ class StartRequest:
         reset_optimizer: resume with the optimizer's slots at zero.
         devices, strategy, accumulate, join_timeout: as in `distributed.devices.Devices`.
         skip_bad_batches: how many batches whose loss or gradient is not finite are left out.
+        callbacks: names of callbacks, which are told of the run's progress.
     """
 
     output_dir: str | None
@@ -38,6 +39,7 @@ class StartRequest:
     accumulate: int | None = None
     join_timeout: float = DEFAULT_SECONDS
     skip_bad_batches: int = 0
+    callbacks: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what was asked for, without what is at its default, as JSON gives it back."""
@@ -49,7 +51,8 @@ class StartRequest:
     def from_dict(cls, values: Mapping[str, Any]) -> StartRequest:
         """The inverse of `as_dict`."""
         parts = {"data": DataRequest(**values.get("data", {})), "recipe": RecipeRequest(**values.get("recipe", {}))}
-        return cls(**{"output_dir": None, **values, **parts})
+        callbacks = tuple(values.get("callbacks", ()))
+        return cls(**{"output_dir": None, **values, **parts, "callbacks": callbacks})
 
     def resume_command(self) -> str:
         """Returns the shortest command that resumes the run as this request did."""
@@ -57,6 +60,7 @@ class StartRequest:
             "output_dir": self.output_dir,
             "usr_dir": self.data.usr_dir,
             **{name: getattr(self, name) for name in ("devices", "strategy", "accumulate", "skip_bad_batches")},
+            "callbacks": ",".join(self.callbacks) or (),
         }
         default = StartRequest(output_dir=None)
         given = [f"--{name}={value}" for name, value in flags.items() if value != getattr(default, name, None)]

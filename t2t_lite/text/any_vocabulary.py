@@ -72,6 +72,16 @@ class AnyVocabulary(abc.ABC):
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text as it is, without EOS."""
 
+    @property
+    def sentencepiece(self) -> bytes | None:
+        """The SentencePiece model that cuts text into the pieces, whatever ids they have there; None: there is none."""
+        return None
+
+    @property
+    def replacements(self) -> Sequence[tuple[str, str]]:
+        """Regular expressions, and what replaces each, in a text before it is cut."""
+        return ()
+
     def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each line, without EOS."""
         return [self.encode(line) for line in lines]

@@ -54,6 +54,10 @@ class Vocabulary(AnyVocabulary):
     def size(self) -> int:
         return int(self._processor.get_piece_size())
 
+    @property
+    def sentencepiece(self) -> bytes:
+        return self.data
+
     def line(self, text: str) -> str:
         """Returns a text as training and decoding encode it: line breaks as spaces, unless they have a piece."""
         return plain_breaks(text) if self.keeps_line_breaks else breaks_as_spaces(text)

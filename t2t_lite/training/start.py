@@ -7,11 +7,11 @@ import dataclasses
 import itertools
 import os
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from t2t_lite import config
+from t2t_lite import config, registry
 from t2t_lite.distributed.cluster import read_cluster
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
@@ -113,6 +113,8 @@ def plan_start(request: StartRequest) -> Start:
         print(note, flush=True)
     check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
+    for name in request.callbacks:
+        registry.CALLBACKS.check(name)
     return Start(request, request.output_dir, spec)
 
 
@@ -209,8 +211,11 @@ def devices_of(request: StartRequest) -> Devices:
     return Devices(request.devices, request.strategy, request.accumulate, request.join_timeout)
 
 
-def train(start: Start) -> Result | None:
+def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
     """Prepares the data if need be, trains to the end of the recipe, averages, and scores the test set.
+
+    Args:
+        callbacks: objects, besides those that the request names.
 
     Returns:
         The result; None in a worker that is not the chief.
@@ -221,6 +226,7 @@ def train(start: Start) -> Result | None:
     """
     from t2t_lite.runs.lock import only_trainer
 
+    told = _make_callbacks([*start.request.callbacks, *callbacks])
     cluster, written = read_cluster(os.environ), False
     writes = cluster is None or cluster.is_chief
     try:
@@ -228,7 +234,7 @@ def train(start: Start) -> Result | None:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
-                trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note)
+                trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
                 trainer.workers.barrier()
         return None if found is None else Result(start.output_dir, *found, trainer.store)
@@ -240,6 +246,15 @@ def train(start: Start) -> Result | None:
         elif written and has_checkpoint(start.output_dir):
             stopped.resume_with = start.request.resume_command()
         raise
+
+
+def _make_callbacks(callbacks: Sequence[Any]) -> Sequence[Any]:
+    if not callbacks:
+        return ()
+    load_tensorflow()
+    from t2t_lite.runs.callbacks import make_callbacks
+
+    return make_callbacks(callbacks)
 
 
 def _make_trainer(start: Start) -> Trainer:

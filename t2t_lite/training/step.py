@@ -218,23 +218,26 @@ class TrainStep:
             ) from error
 
     def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
-        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before))
         with tf.device("/CPU:0"):
-            # The graph copies it before it gives new work to the device. A copy that Python asks for later would wait
-            # for the new work as well.
-            before = tf.identity(before)
-        return self.strategy.experimental_local_results(outcomes)[0], before
+            read = tf.identity(before)
+        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before, read))
+        return self.strategy.experimental_local_results(outcomes)[0], read
 
-    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any, read: Any) -> Any:
         tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
+        # A copy to the host waits for all work that a GPU has by then. One that began after this update was given to it
+        # would end with the update, and only then would Python prepare the next.
+        after_copy = tf.control_dependencies([read])
         if self.split.devices == 1:
-            share = {name: array[0] for name, array in batch.items()}
-            return self._gradients_and_update(share, seed, tf.constant(0), tokens, stop, settings, before)
+            share, replica = {name: array[0] for name, array in batch.items()}, tf.constant(0)
+            with after_copy:
+                return self._gradients_and_update(share, seed, replica, tokens, stop, settings, before)
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        loss, gradients = self._gradients(share, seed, replica, tokens)
+        with after_copy:
+            loss, gradients = self._gradients(share, seed, replica, tokens)
         loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
+from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.metrics_log import SKIPPED, Report, flops_before, read_metrics
 from t2t_lite.runs.ranking import past_scores
@@ -32,7 +34,7 @@ from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
-from t2t_lite.signals import BEFORE_FIRST_STEP, StopSignals
+from t2t_lite.signals import BEFORE_FIRST_STEP, Stopped, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
 from t2t_lite.training.build import build_model, uses_xla
 from t2t_lite.training.comparable_scores import forget_scores
@@ -143,6 +145,7 @@ class Trainer:
         *,
         skip_bad_batches: int = 0,
         note: Callable[[Mapping[str, object]], None] = lambda facts: None,
+        callbacks: Sequence[Any] = (),
     ) -> None:
         """Trains to the end of the recipe, from the step that `begin` set.
 
@@ -150,6 +153,7 @@ class Trainer:
             stop: reports signals; the current step is saved before `Stopped` is raised.
             skip_bad_batches: how many batches whose loss or gradient is not finite the whole run may leave out.
             note: is given facts that change what the last bits depend on.
+            callbacks: as `runs.callbacks.Callbacks`; the chief's are called.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
         steps = hparams.train_steps
@@ -168,6 +172,7 @@ class Trainer:
             how: dict[str, Any] = {"packing": hparams.packing, "aligned": self.model.guided_alignment > 0}
             made = batches(split, plan, first_step=first, **how)
             stream = at_the_end.enter_context(contextlib.closing(made))
+            told = self._make_callbacks(callbacks, first, stop)
             planned = functools.partial(planned_flops, self.model.cost, split, plan)
             report = Report(
                 folder,
@@ -178,6 +183,7 @@ class Trainer:
                 hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(hparams)},
                 device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
                 quiet=not self.workers.is_chief,
+                callbacks=told,
             )
             at_the_end.callback(report.close)
             self._announce(report, plan, steps)
@@ -196,7 +202,13 @@ class Trainer:
                 reports = (self._guard(step_function, report, skip_bad_batches), report, compilations)
                 updates = Updates(step_function, stream, self.schedule, *reports, hparams.log_every, ahead=on_gpus())
                 parts = (updates, self.evaluate, self.checkpoints, report, hparams.run, self.workers)
-                Loop(*parts, self.schedule, scores, self.optimizer.start, stop).run(first)
+                told.begin()
+                try:
+                    Loop(*parts, self.schedule, scores, self.optimizer.start, stop).run(first)
+                except Stopped:
+                    told.end()
+                    raise
+                told.end()
 
     @property
     def first_step(self) -> int:
@@ -207,6 +219,19 @@ class Trainer:
     def devices(self) -> str:
         """The name of the devices."""
         return device_text(self.strategy, self.workers.count)
+
+    def _make_callbacks(self, callbacks: Sequence[Any], first_step: int, stop: StopSignals) -> Callbacks:
+        hparams = self.spec.hparams
+        steps, recipe = hparams.train_steps, {"model": self.spec.model, **to_dict(hparams)}
+        params = {
+            "epochs": sum(hparams.run.evaluates(step) for step in range(first_step, steps + 1)),
+            "steps": steps - first_step + 1,
+            "output_dir": str(self.output_dir),
+            "problem": self.spec.problem,
+            "hparams": recipe,
+        }
+        optimizer = {"name": self.optimizer.name, **dataclasses.asdict(hparams.optimization)}
+        return Callbacks(callbacks if self.workers.is_chief else (), self.model, optimizer, params, stop)
 
     @functools.cached_property
     def accumulate(self) -> int:

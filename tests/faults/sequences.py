@@ -22,6 +22,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -94,8 +95,11 @@ def try_sequences(folder: Path, seeds: range) -> StepResult:
     outcome = StepResult(collections.Counter())
     with contextlib.suppress(KeyboardInterrupt):  # the counts so far are printed
         for seed in seeds:
+            faults, start = outcome.faults, time.monotonic()
             _try_one(folder, corpus, seed, digests, outcome)
             outcome.runs += 1
+            if faults == outcome.faults:
+                print(f"seed {seed}: the same numbers, after {time.monotonic() - start:.0f} s", flush=True)
     return outcome
 
 

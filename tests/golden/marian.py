@@ -2,16 +2,19 @@
 
 Needs pymarian 1.12.42 and sentencepiece, not this package:
 
-    PYTHON_OF_MARIAN tests/golden/marian.py FOLDER
+    PYTHON_OF_MARIAN tests/golden/marian.py FOLDER [NAME ...]
 
 Marian trains each model in FOLDER/NAME on made-up sentences: each word has a translation; with labels, it has one for
-each of two target languages. Then Marian translates the lines of test.txt, four outputs of each, with the
-log-probability of each piece. (From the second piece on, Marian's decoder does not compute of a pre-norm model what was
-trained: docs/import.md.)
+each of two target languages. The words of `bpe` are of odd characters; some lines of `bytes` end in emoji that are
+no pieces, and its vocabulary is a SentencePiece model, with which Marian itself cuts and joins text. Then Marian
+translates the lines of test.txt, four outputs of each, with the log-probability of each piece. (From the second piece
+on, Marian's decoder does not compute of a pre-norm model what was trained: docs/import.md.)
 """
 
+import json
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pymarian
@@ -24,6 +27,8 @@ MODELS = {
     "gelu_untied": f"{POST} --enc-depth 2 --dec-depth 1 --transformer-ffn-activation gelu",
     "tied_source": f"{POST} --enc-depth 1 --dec-depth 1 --transformer-ffn-activation relu --tied-embeddings-src",
     "labels": f"{POST} --enc-depth 1 --dec-depth 1 --transformer-ffn-activation swish --tied-embeddings-all",
+    "bpe": f"{POST} --enc-depth 2 --dec-depth 1 --transformer-ffn-activation swish --tied-embeddings-all",
+    "bytes": f"{POST} --enc-depth 1 --dec-depth 2 --transformer-ffn-activation gelu --tied-embeddings-all",
     "prenorm": "--transformer-preprocess n --transformer-postprocess da --transformer-postprocess-top n "
     "--enc-depth 2 --dec-depth 2 --transformer-ffn-activation relu --tied-embeddings-all",
     "aligned": f"{POST} --enc-depth 1 --dec-depth 2 --transformer-ffn-activation swish --tied-embeddings-all",
@@ -39,10 +44,23 @@ TRAINING = (
 DECODING = "--cpu-threads 1 --mini-batch 1 --maxi-batch 1 --workspace 200 --quiet --n-best --word-scores"
 LABELS = (">>aaa<<", ">>bbb<<")
 CONSONANTS, VOWELS, UMLAUTS = "bdgklmnr", "aeiou", "äöüáå"
+ODD_CONSONANTS = ("ب", "ש", "日", "🙂", '"', "\\", "'", "#", ":", "½", "&", "ﬁ", "𐍈", "\u00ad", "\u200d", "~")
+EMOJI = [chr(0x1F600 + i) for i in range(30)]
+SENTENCEPIECE = {
+    "bpe": {"model_type": "bpe", "vocab_size": 90, "character_coverage": 1.0},
+    "bytes": {
+        "byte_fallback": True,
+        "vocab_size": 330,
+        "character_coverage": 0.98,
+        "bos_id": -1,
+        "eos_id": 0,
+        "unk_id": 1,
+    },
+}
 
 
-def words(rng: random.Random, vowels: str) -> list[str]:
-    return ["".join(rng.choice(letters) for letters in (CONSONANTS, vowels) * rng.choice((1, 2, 3))) for _ in range(30)]
+def words(rng: random.Random, vowels: str, consonants: Sequence[str] = CONSONANTS) -> list[str]:
+    return ["".join(rng.choice(letters) for letters in (consonants, vowels) * rng.choice((1, 2, 3))) for _ in range(30)]
 
 
 def write(path: Path, lines: list[str]) -> None:
@@ -51,15 +69,19 @@ def write(path: Path, lines: list[str]) -> None:
 
 def main() -> None:
     rng = random.Random(1)
-    source, *targets = words(rng, VOWELS), words(rng, UMLAUTS), words(rng, VOWELS[::-1])
-    pairs = []
-    for _ in range(3000):
-        chosen = [rng.randrange(len(source)) for _ in range(rng.randint(2, 7))]
-        pairs.append([" ".join(side[i] for i in chosen) + "." for side in (source, *targets)])
-    backwards = [[pair[0], " ".join(pair[1][:-1].split()[::-1]) + "."] for pair in pairs]
+    sides = words(rng, VOWELS), words(rng, UMLAUTS), words(rng, VOWELS[::-1])
+    chosen = [[rng.randrange(30) for _ in range(rng.randint(2, 7))] for _ in range(3000)]
+    odd = random.Random(2)
+    other = {"bpe": (words(odd, "aàe\u0301\u0308", ODD_CONSONANTS), words(odd, UMLAUTS, ODD_CONSONANTS[::-1]))}
     for name in sys.argv[2:] or MODELS:
-        labels = LABELS if name == "labels" else ()
-        make(Path(sys.argv[1], name), MODELS[name], backwards if name in ALIGNED else pairs, labels)
+        of_model = other.get(name, sides)
+        ends = [EMOJI[row[0]] if name == "bytes" and len(row) % 3 == 0 else "." for row in chosen]
+        pairs = [
+            [" ".join(side[i] for i in row) + end for side in of_model] for row, end in zip(chosen, ends, strict=True)
+        ]
+        if name in ALIGNED:
+            pairs = [[pair[0], " ".join(pair[1][:-1].split()[::-1]) + "."] for pair in pairs]
+        make(Path(sys.argv[1], name), MODELS[name], pairs, LABELS if name == "labels" else ())
 
 
 def link(source: str, target: str) -> str:
@@ -81,50 +103,62 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
     folder.mkdir(parents=True)
     number = max(len(labels), 1)
     texts = {"source": [pair[0] for pair in pairs], "target": [pair[1 + i % number] for i, pair in enumerate(pairs)]}
+    vocabulary = folder / "opus.spm.vocab.yml"
     pieces: set[str] = set(labels)
     segmented: dict[str, list[str]] = {}
     for side, lines in texts.items():
         write(folder / side, lines)
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(folder / side),
-            model_prefix=str(folder / side),
-            vocab_size=48,
-            hard_vocab_limit=False,
-            normalization_rule_name="identity",
-            minloglevel=2,
-        )
-        Path(folder, f"{side}.model").rename(folder / f"{side}.spm")
-        model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+    if folder.name == "bytes":
+        train_sentencepiece(folder, ["source", "target"], "vocab")
+        vocabulary = folder / "vocab.spm"
+    for side, lines in texts.items() if folder.name != "bytes" else ():
+        model = train_sentencepiece(folder, [side], side)
         pieces |= {model.id_to_piece(i) for i in range(3, len(model))}
         cut = [" ".join(row) for row in model.encode(lines, out_type=str)]
         if side == "source" and labels:
             cut = [f"{labels[i % number]} {line}" for i, line in enumerate(cut)]
         write(folder / f"{side}.pieces", cut)
         segmented[side] = cut
-    vocabulary = folder / "opus.spm.vocab.yml"
-    write(vocabulary, [f'"{piece}": {i}' for i, piece in enumerate(["</s>", "<unk>", *sorted(pieces)])])
+    if pieces:
+        names = [json.dumps(piece, ensure_ascii=False) for piece in ("</s>", "<unk>", *sorted(pieces))]
+        write(vocabulary, [f"{name}: {i}" for i, name in enumerate(names)])
+    ending = ".pieces" if pieces else ""
     model_file = folder / "opus.npz"
     files = f"--vocabs {vocabulary} {vocabulary}"
-    data = f"--train-sets {folder}/source.pieces {folder}/target.pieces"
+    data = f"--train-sets {folder}/source{ending} {folder}/target{ending}"
     aligned = folder.name in ALIGNED
     if aligned:
         links = [link(*pair) for pair in zip(segmented["source"], segmented["target"], strict=True)]
         write(folder / "alignments", links)
         options += f" --guided-alignment {folder}/alignments --guided-alignment-weight 1"
     pymarian.Trainer(f"{TRAINING} {SIZES} {options} --model {model_file} {files} {data}").train()
-    lines = Path(folder, "source.pieces").read_text(encoding="utf-8").splitlines()[:12]
+    lines = Path(folder, f"source{ending}").read_text(encoding="utf-8").split("\n")[:12]
     tests = [texts["source"][i] if not labels else f"{labels[i % number]} {texts['source'][i]}" for i in range(12)]
     write(folder / "test.txt", tests)
-    translator = pymarian.Translator(f"{DECODING} --models {model_file} {files} --beam-size 4 --normalize 1")
+    whole = "" if pieces else " --no-spm-decode"
+    translator = pymarian.Translator(f"{DECODING}{whole} --models {model_file} {files} --beam-size 4 --normalize 1")
     write(folder / "test.nbest", translator.translate(lines))
     for form in ("hard", "soft") if aligned else ():
         how = DECODING.replace("--n-best --word-scores", f"--alignment {form}")
         translator = pymarian.Translator(f"{how} --models {model_file} {files} --beam-size 4 --normalize 1")
         write(folder / f"test.{form}", translator.translate(lines))
     (folder / "decoder.yml").write_text(
-        "relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - opus.spm.vocab.yml\n  - opus.spm.vocab.yml\n"
+        f"relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - {vocabulary.name}\n  - {vocabulary.name}\n"
         "beam-size: 4\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\n"
     )
+
+
+def train_sentencepiece(folder: Path, sides: list[str], name: str) -> sentencepiece.SentencePieceProcessor:
+    sentencepiece.SentencePieceTrainer.train(
+        input=[str(folder / side) for side in sides],
+        model_prefix=str(folder / name),
+        hard_vocab_limit=False,
+        normalization_rule_name="identity",
+        minloglevel=2,
+        **{"vocab_size": 48, **SENTENCEPIECE.get(folder.name, {})},
+    )
+    Path(folder, f"{name}.model").rename(folder / f"{name}.spm")
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from t2t_lite.cli import importer
+from t2t_lite.export.marian_layout import KEY
 from t2t_lite.ids import UNK
 from t2t_lite.importers import marian, marian_folder, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
-from t2t_lite.importers.marian_settings import KEY
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "marian"
-NAMES = ("toy", "relu_tied", "gelu_untied", "tied_source", "labels", "prenorm")
+NAMES = ("toy", "relu_tied", "gelu_untied", "tied_source", "labels", "bpe", "bytes", "prenorm")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Output:
     score: float
 
 
-def lines(name: str) -> list[str]:
-    return Path(GOLDEN, name, "test.txt").read_text("utf-8").splitlines()
+def lines(name: str, file: str = "test.txt") -> list[str]:
+    return Path(GOLDEN, name, file).read_bytes().decode().removesuffix("\n").split("\n")
 
 
-def outputs(name: str) -> list[Output]:
+def outputs(name: str, file: str = "test.nbest") -> list[Output]:
     found = []
-    for row in Path(GOLDEN, name, "test.nbest").read_text("utf-8").splitlines():
+    for row in lines(name, file):
         line, pieces, words, _, score = (field.strip() for field in row.split("|||"))
         found.append(Output(int(line), pieces.split(), [float(word) for word in words.split()[1:]], float(score)))
     return found
@@ -48,28 +48,37 @@ def read(folder: Path) -> tuple[Imported, tuple[Any, Any]]:
     return marian.read(marian_folder.find(folder))
 
 
-def errors(imported: Imported, vocabularies: tuple[Any, Any], name: str) -> np.ndarray:
+def errors(imported: Imported, vocabularies: tuple[Any, Any], name: str, kind: str = "test") -> np.ndarray:
     """Differences of our log-probabilities from Marian's, for each piece of its outputs.
 
     Of a pre-norm model only first pieces count: for later ones Marian's decoder computes something else.
     """
+    found = outputs(name, f"{kind}.nbest")
+    sources = [lines(name, f"{kind}.txt")[output.line] for output in found]
+    first_only = imported.description.norm == "pre"
+    wanted = [output.log_probs[: 1 if first_only else None] for output in found]
+    ours = log_probs(imported, vocabularies, sources, [output.pieces for output in found])
+    return np.concatenate([row[: len(theirs)] - theirs for row, theirs in zip(ours, wanted, strict=True)])
+
+
+def log_probs(
+    imported: Imported, vocabularies: tuple[Any, Any], texts: list[str], targets: list[list[str]]
+) -> list[np.ndarray]:
+    """Our log-probability of each piece of each target, and of </s>."""
     source, target = vocabularies
-    texts, found = lines(name), outputs(name)
 
     def padded(rows: list[list[int]]) -> np.ndarray:
         longest = max(map(len, rows)) + 1
         return np.array([[*row, 1] + [0] * (longest - len(row) - 1) for row in rows], np.int32)
 
-    sources = padded([source.encode(source.line(texts[output.line])) for output in found])
-    targets = padded([[target.ids.get(piece, UNK) for piece in output.pieces] for output in found])
+    sources = padded([source.encode(source.line(text)) for text in texts])
+    ids = padded([[target.ids.get(piece, UNK) for piece in pieces] for pieces in targets])
     model = t2t_model.build(imported, run_folder.recipe(imported, {}))
-    logits = np.array(model({"source": sources, "target": targets}), np.float64)
+    logits = np.array(model({"source": sources, "target": ids}), np.float64)
     logits -= logits.max(-1, keepdims=True)
-    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    ours = np.take_along_axis(log_probs, targets[..., None], -1)[..., 0]
-    first_only = imported.description.norm == "pre"
-    pairs = zip(ours, (output.log_probs[: 1 if first_only else None] for output in found), strict=True)
-    return np.concatenate([row[: len(wanted)] - wanted for row, wanted in pairs])
+    found = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    ours = np.take_along_axis(found, ids[..., None], -1)[..., 0]
+    return [row[: len(pieces) + 1] for row, pieces in zip(ours, targets, strict=True)]
 
 
 def changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite.cli import exporter, importer
-from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
+from t2t_lite.importers import huggingface, huggingface_files, marian_folder, run_folder, t2t_model
 from t2t_lite.importers.imported import Imported
 from tests.importers.marian_golden import refused
 
@@ -262,6 +262,9 @@ def _entry(**values: Any) -> Callable[[dict[str, Any]], Any]:
         _entry(data_offsets=[-160, 0]),
         _entry(data_offsets=[1]),
         _entry(data_offsets=[160, 320]),
+        _entry(data_offsets=[80, 240]),
+        _entry(data_offsets=[0, 0], shape=[0, 40]),
+        _entry(data_offsets=[10**400, 10**400 + 160]),
         _entry(dtype=[]),
         lambda header: header.update(x={"dtype": "F32", "shape": [1, 40], "data_offsets": [0, 160]}),
         lambda header: header.update(x=7),
@@ -332,6 +335,7 @@ def test_other_types_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("config.json", b"[" * 99999, "JSON"),
         ("config.json", b"\xff", "JSON"),
         ("config.json", b"[]", "JSON object"),
+        ("config.json", b'{"a": [' + b"[]," * (6 << 20), "longer than 16,777,216 bytes"),
         ("generation_config.json", b"x", "JSON"),
         ("vocab.json", b'{"a": 0}', "40"),
         ("vocab.json", b'{"a": "0"}', "40"),
@@ -367,3 +371,73 @@ def test_pickles_are_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_flags_of_other_toolkits(tmp_path: Path, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     message = refused(_folder(tmp_path / "model"), capsys, f"--{flag}")
     assert f"--{flag.partition('=')[0]} is not for a model of Hugging Face" in message
+
+
+def test_settings_that_are_not_followed_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _folder(tmp_path / "model")
+    assert _read(folder).ignored == ()
+    _set(folder, "config.json", layer_norm_eps=0.1, dropout=0.3, my_own={"a": 1}, early_stopping=True, unset=None)
+    _set(folder, "generation_config.json", early_stopping=True, num_return_sequences=3, temperature=0.7)
+    _set(folder, "generation_config.json", eos_token_id=[0, 7], decoder_start_token_id=[39])
+    said = (
+        "layer_norm_eps=0.1 of config.json",
+        "my_own={'a': 1} of config.json",
+        "eos_token_id=[0, 7] of generation_config.json",
+        "early_stopping=True of generation_config.json",
+        "num_return_sequences=3 of generation_config.json",
+    )
+    assert _read(folder).ignored == said
+    run = tmp_path / "run"
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={run}"]) == 0
+    assert f"ignored:       {', '.join(said)} (not followed here)\n" in capsys.readouterr().out
+    assert json.loads((run / "import.json").read_text())["ignored"] == list(said)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("config.json", "architectures", ["MarianForCausalLM"]),
+        ("config.json", "quantization_config", {"bits": 8}),
+        ("config.json", "auto_map", {"AutoModel": "code.Model"}),
+        ("config.json", "pruned_heads", {"0": [1]}),
+        ("config.json", "is_encoder_decoder", False),
+        ("generation_config.json", "forced_decoder_ids", [[1, 7]]),
+        ("generation_config.json", "stop_strings", ["x"]),
+    ],
+)
+def test_settings_that_change_results_are_refused(
+    tmp_path: Path, file: str, name: str, value: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = _folder(tmp_path / "model")
+    _set(folder, file, **{name: value})
+    assert f"cannot be expressed here: {name}=" in refused(folder, capsys)
+
+
+def test_the_unknown_piece_may_be_forbidden(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "model")
+    _set(folder, "generation_config.json", bad_words_ids=[[39], [1]])
+    assert _read(folder).usual["unknown_output"] is False
+
+
+def test_a_folder_may_hold_arrays_of_something_else(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "model")
+    np.savez(folder / "outputs.npz", logits=np.zeros(3))
+    (folder / "broken.npz").write_bytes(b"PK")
+    assert huggingface_files.is_huggingface(folder)
+    note = huggingface_files.note_choice(folder)
+    assert note == "model.safetensors is imported; broken.npz is no model of Marian"
+    shutil.copy(_GOLDEN / "marian" / "labels" / "opus.npz", folder)
+    assert not huggingface_files.is_huggingface(folder)
+    assert marian_folder.is_marian(folder)
+    note = huggingface_files.note_choice(folder)
+    assert note.startswith("opus.npz of Marian is imported, which computes what was trained; for what transformers")
+    assert note.endswith(f"give --checkpoint={folder}/model.safetensors")
+    assert huggingface_files.is_huggingface(folder / "model.safetensors")
+    assert huggingface_files.note_choice(folder / "model.safetensors") == ""
+
+
+def test_the_choice_between_two_models_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = _folder(tmp_path / "model")
+    np.savez(folder / "outputs.npz", logits=np.zeros(3))
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={tmp_path / 'run'}"]) == 0
+    assert "taken:         model.safetensors is imported; outputs.npz is no" in capsys.readouterr().out

@@ -13,7 +13,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite.cli import exporter, importer
-from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, outputs, read, set_setting
+from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, log_probs, outputs, read, set_setting
 
 _KEY = "transformer/encoder/layer_0/around_attention/self_attention/"
 
@@ -23,6 +23,15 @@ def test_log_probabilities_are_those_of_marian(name: str) -> None:
     found = errors(*read(GOLDEN / name), name)
     assert len(found) >= 48
     assert np.abs(found).max() <= 2e-5
+
+
+def test_a_pre_norm_model_computes_what_was_trained() -> None:
+    """The cost of each target as Marian's training computes it, printed with six digits."""
+    rows = [line.split("\t") for line in lines("prenorm", "costs.txt")]
+    texts, targets = [lines("prenorm")[int(line)] for line, _, _ in rows], [pieces.split() for _, pieces, _ in rows]
+    found = [-row.sum() for row in log_probs(*read(GOLDEN / "prenorm"), texts, targets)]
+    assert len(rows) == 181
+    np.testing.assert_allclose(found, [float(cost) for _, _, cost in rows], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +85,21 @@ def test_a_decoder_may_say_the_size_of_the_encoder(tmp_path: Path) -> None:
     assert np.abs(errors(*read(folder), "labels")).max() <= 2e-5
 
 
-@pytest.mark.parametrize(("name", "equal"), [("toy", 40), ("labels", 10)])
+def _text(pieces: list[str]) -> str:
+    """The text of pieces, as Marian's users join them, and as Marian itself joins bytes."""
+    joined = "".join(pieces).replace("\u2581", " ").removeprefix(" ")
+    return re.sub("(<0x..>)+", lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(), joined)
+
+
+@pytest.mark.parametrize(
+    ("name", "equal"),
+    [
+        ("toy", 40),
+        ("labels", 10),
+        pytest.param("bpe", 10, marks=pytest.mark.nightly),
+        pytest.param("bytes", 12, marks=pytest.mark.nightly),
+    ],
+)
 def test_best_outputs_are_those_of_marian(
     tmp_path: Path, name: str, equal: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,7 +110,7 @@ def test_best_outputs_are_those_of_marian(
     assert exporter.main([f"--output_dir={run}", "--signatures=nbest"]) == 0
     best = {output.line: output for output in reversed(outputs(name))}
     wanted = [best[i] for i in range(len(best))]
-    texts = ["".join(output.pieces).replace("\u2581", " ").removeprefix(" ") for output in wanted]
+    texts = [_text(output.pieces) for output in wanted]
     for folder in (run, run / "export"):
         found = [row[0] for row in t2t_lite.load(folder).nbest(lines(name), 4)]
         better = [ours.score - theirs.score for ours, theirs in zip(found, wanted, strict=True)]

@@ -1,7 +1,9 @@
 """Marian models that cannot be imported, and damaged and hostile files: a sentence each, and nothing is written."""
 
+import copy
 import io
 import shutil
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +69,9 @@ def test_pre_norm_models_of_old_releases(tmp_path: Path, capsys: pytest.CaptureF
         (lambda arrays: arrays.pop("special:model.yml"), "Give --hparams"),
         (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(_BOMB.encode(), np.int8)}), "aliases"),
         (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"[" * 9999, np.int8)}), "YAML"),
+        (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"{a: [" * 13000, np.int8)}), "brackets"),
+        (lambda arrays: arrays.update({"../../../Wemb": np.zeros(1, np.float32)}), "../../../Wemb"),
+        (lambda arrays: arrays.update({"/etc/Wemb": np.zeros(1, np.float32)}), "/etc/Wemb"),
         (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"a: " + b"x" * 99999, np.int8)}), "longer"),
         (lambda arrays: arrays.update({"special:model.yml": np.frombuffer(b"x", np.int8)}), "no settings"),
     ],
@@ -124,6 +129,48 @@ def test_files_that_are_no_weights(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "Bergamot" in refused(model.parent, capsys)
     (model.parent / "config.json").write_text("{}")
     assert "no model.safetensors" in refused(model.parent, capsys)
+
+
+def _with_bomb(model: Path, unpacked: int, says_less: bool = False, copies: int = 1) -> None:
+    """Packs zeros as the array Wemb; the list of the file may say that they are few, or have many names for them."""
+    shape = (75, 16) if says_less else (unpacked // 4, 1)
+    header = _npy(f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}")
+    with zipfile.ZipFile(model, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        file.writestr("Wemb.npy", header + bytes(unpacked))
+        member = file.filelist[0]
+        if says_less:
+            member.file_size = len(header) + 4 * 75 * 16
+        for i in range(1, copies):
+            file.filelist.append(copy.copy(member))
+            file.filelist[-1].filename = f"copy{i}.npy"
+
+
+@pytest.mark.parametrize(
+    ("bomb", "message"),
+    [
+        ({"unpacked": 1 << 27}, "unpack to 134,"),
+        ({"unpacked": 1 << 27, "says_less": True}, "Wemb cannot be read"),
+        ({"unpacked": 1 << 20, "copies": 1000}, "unpack to 1,04"),
+    ],
+    ids=["packed", "a lie", "one for many"],
+)
+def test_bombs_take_little_memory(
+    tmp_path: Path, bomb: dict[str, int], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    _with_bomb(folder / "opus.npz", **bomb)
+    if "says_less" in bomb:
+        with zipfile.ZipFile(GOLDEN / "labels" / "opus.npz") as old, zipfile.ZipFile(folder / "opus.npz", "a") as new:
+            for member in set(old.namelist()) - {"Wemb.npy"}:
+                new.writestr(member, old.read(member))
+    before = sorted(tmp_path.rglob("*"))
+    tracemalloc.start()
+    try:
+        assert message in refused(folder, capsys)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+    finally:
+        tracemalloc.stop()
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:

@@ -58,6 +58,7 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
     kept = all(np.array_equal(v.numpy(), old, equal_nan=True) for v, old in zip(variables, spoiled, strict=True))
     copies = [[c.numpy() for c in strategy.experimental_local_results(v)] for v in variables]
     return {
+        "after_copy": _after_copy(step),
         "losses": [outcome.loss for outcome in outcomes],
         "norms": [outcome.grad_norm for outcome in outcomes],
         "applied": [*(outcome.applied for outcome in outcomes), bad.applied],
@@ -66,6 +67,15 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
         "copies_equal": all(np.array_equal(c, each[0], equal_nan=True) for each in copies for c in each),
         **{f"variables/{i}": value for i, value in enumerate(good)},
     }
+
+
+def _after_copy(step: TrainStep) -> bool:
+    """Whether the devices get the work of an update only once the host has the result of the update before it."""
+    graph = step._step.get_concrete_function().graph
+    (read,) = (op for op in graph.get_operations() if op.type == "Identity" and op.inputs[0].name == "before:0")
+    replicas = step.split.devices
+    calls = [op for op in graph.get_operations() if op.type == "StatefulPartitionedCall"][:replicas]
+    return len(calls) == replicas and all(read in op.control_inputs for op in calls)
 
 
 def batches() -> Iterator[dict[str, np.ndarray]]:

@@ -1,0 +1,1 @@
+"""Callbacks that have names, one per file; each registers itself when it is first asked for."""
