@@ -18,6 +18,7 @@ from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
@@ -67,9 +68,9 @@ class LineTranslator(abc.ABC):
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
 
-    @abc.abstractmethod
     def start_aligning(self) -> None:
         """Gives an alignment to each output from now on; UsageError if the model has none."""
+        raise UsageError(f"A {type(self).__name__} gives no alignments.")
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
