@@ -36,7 +36,14 @@ def decoded(values: np.ndarray) -> Any:
 
 
 EXPORTED = TransformerHParams(
-    num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=3, extra_length=4, max_source_length=40
+    num_layers=1,
+    d_model=16,
+    d_ff=32,
+    num_heads=2,
+    alignment_layer=1,
+    beam_size=3,
+    extra_length=4,
+    max_source_length=40,
 )
 
 

@@ -168,6 +168,22 @@ def test_long_inputs_are_cut_as_the_translator_cuts_them(
     assert run(version, "score", lines[:1], lines[:1])["tokens"] == [EXPORTED.max_source_length + 4]
 
 
+def test_alignments_are_those_of_the_translator(exported: Exported, version: Version) -> None:
+    lines = [exported.lines[0], "", exported.lines[1]]
+    answer = run(version, "alignments", lines)
+    translator = exported.translator.with_limits(exported.translator.decode)
+    translator.start_aligning()
+    for row, (best,) in enumerate(translator.translate(lines)):
+        found = best.alignment
+        assert decoded(answer["outputs"])[row] == best.text
+        for side in ("source", "target"):
+            assert [piece for piece in decoded(answer[f"{side}_pieces"][row]) if piece] == getattr(found, side)
+        assert answer["scores"][row] == pytest.approx(best.score, abs=1e-5)
+        target, source = found.weights.shape
+        np.testing.assert_allclose(answer["alignments"][row, :target, :source], found.weights, atol=1e-5)
+        assert np.count_nonzero(answer["alignments"][row]) == target * source
+
+
 @pytest.mark.parametrize("lines", [[], BLANK], ids=["empty", "blank"])
 @pytest.mark.parametrize("signature", SIGNATURES)
 def test_an_empty_batch_and_blank_rows(version: Version, signature: str, lines: list[str]) -> None:
