@@ -57,6 +57,13 @@ def check_recipe(name: str, model: str, hparams: HParams) -> None:
         raise UsageError(f"{engine} cannot compute {', '.join(others)}; export it with --format=saved_model.")
 
 
+def check_model(name: str, model: Any) -> None:
+    """Raises UsageError if a format cannot express a model; a subclass may compute anything."""
+    from t2t_lite.models.transformer import Transformer
+
+    check_recipe(name, "transformer" if type(model) is Transformer else type(model).__name__, model.hparams)
+
+
 def check_text(name: str, vocabularies: Sequence[AnyVocabulary], outputs: Outputs) -> None:
     """Raises UsageError unless outputs are text, and SentencePiece cuts text into pieces that a format can name."""
     engine = ENGINES[name]

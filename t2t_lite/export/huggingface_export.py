@@ -19,7 +19,7 @@ import numpy as np
 
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.export.export import new_version, write_card
-from t2t_lite.export.expressible import END, PADDING, UNKNOWN, check_recipe, check_text, list_pieces, power_penalty
+from t2t_lite.export.expressible import END, PADDING, UNKNOWN, check_model, check_text, list_pieces, power_penalty
 from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.export.huggingface_layout import BIAS, SOFTMAX, SOURCE, START, TARGET, places, to_there
 from t2t_lite.export.origin import IDS_FILE, LICENCE_FILE, Origin
@@ -58,7 +58,7 @@ def export_huggingface(
         DataError: as `new_version`.
     """
     model = translator.model
-    check_recipe("huggingface", type(model).__name__.lower(), model.hparams)
+    check_model("huggingface", model)
     sides = translator.source_vocabulary, translator.target_vocabulary
     check_text("huggingface", sides, translator.outputs)
     licence = origin.files.get(LICENCE_FILE)

@@ -16,7 +16,7 @@ import numpy as np
 
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.export.export import new_version, write_card
-from t2t_lite.export.expressible import END, UNKNOWN, check_recipe, check_text, list_pieces, power_penalty
+from t2t_lite.export.expressible import END, UNKNOWN, check_model, check_text, list_pieces, power_penalty
 from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.export.marian_layout import BIAS, KEY, SOFTMAX, SOURCE, TARGET, places
 from t2t_lite.export.origin import LICENCE_FILE, Origin
@@ -73,7 +73,7 @@ def export_marian(
         DataError: as `new_version`.
     """
     model = translator.model
-    check_recipe("marian", type(model).__name__.lower(), model.hparams)
+    check_model("marian", model)
     sides = translator.source_vocabulary, translator.target_vocabulary
     check_text("marian", sides, translator.outputs)
     pieces = [[END, UNKNOWN, *list_pieces(side)] for side in sides]

@@ -14,6 +14,7 @@ import numpy as np
 from t2t_lite.export.origin import BIASES_FILE, LICENCE_FILE
 
 _LICENCE_NAMES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "COPYING")
+_NO_NAMES = ("unknown", "other")  # what the Hub has for none
 _LONGEST = 1 << 16  # bytes of a text
 _HEAD = re.compile(r"(?s)\A---\r?\n(.*?)\r?\n---")
 _IN_HEAD = re.compile(r"""(?m)^license:[ \t]*["']?([A-Za-z0-9][\w.+-]{0,60})["']?[ \t\r]*$""")
@@ -51,7 +52,7 @@ def find_licence(folder: Path) -> tuple[dict[str, str], dict[str, bytes]]:
     if text:
         files[LICENCE_FILE] = text
     head = _HEAD.match(_read(folder / "README.md").decode(errors="replace"))
-    if head and (named := _IN_HEAD.search(head[1])):
+    if head and (named := _IN_HEAD.search(head[1])) and named[1] not in _NO_NAMES:
         found["name"] = named[1]
     elif name := _name(text.decode(errors="replace")[:3000]):
         found["name"] = name

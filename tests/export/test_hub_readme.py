@@ -104,6 +104,8 @@ def test_odd_names_stay_what_they_are(odd: str) -> None:
         ({"COPYING": "Ask me."}, None, "other"),
         ({"README.md": "---\nlanguage: en\nlicense: 'cc-by-4.0'\n---\n"}, "cc-by-4.0", "cc-by-4.0"),
         ({"README.md": "---\nlicense: mit\n---", "LICENSE": "Attribution 4.0 International"}, "mit", "mit"),
+        ({"README.md": "---\nlicense: unknown\n---\n"}, None, "unknown"),
+        ({"README.md": "---\nlicense: other\n---\n", "LICENSE": "MIT License"}, "mit", "mit"),
         ({"README.md": "license: mit\n"}, None, "unknown"),
         ({"LICENSE": "MIT License\n" + "x" * (1 << 16)}, None, "unknown"),
         ({}, None, "unknown"),

@@ -14,6 +14,7 @@ from t2t_lite.cli import exporter, importer
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.expressible import check_recipe
+from t2t_lite.export.huggingface_export import export_huggingface
 from t2t_lite.export.marian_export import export_marian
 from t2t_lite.export.marian_layout import KEY
 from t2t_lite.export.origin import Origin
@@ -158,6 +159,21 @@ def test_other_vocabularies_are_refused(tmp_path: Path) -> None:
         UsageError, match="has text cut by SentencePiece, and this model has a vocabulary of the kind byt"
     ):
         export_marian(translator, tmp_path / "none", {}, Origin())
+    assert not (tmp_path / "none").exists()
+
+
+class Other(Transformer):
+    """A user's own model, which may compute anything."""
+
+
+def test_a_model_of_ones_own_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = _translator("plain")
+    monkeypatch.setattr(translator.model, "__class__", Other)
+    for export in (export_marian, export_huggingface):
+        with pytest.raises(
+            UsageError, match="runs the model 'transformer', not 'Other'; export it with --format=saved"
+        ):
+            export(translator, tmp_path / "none", {}, Origin())
     assert not (tmp_path / "none").exists()
 
 
