@@ -109,10 +109,10 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines = _open(request, _sampling(request))
-    if request.alignments is not None:
-        translator.start_aligning()
     if request.split_sentences:
         translator = SentenceTranslator(translator)
+    if request.alignments is not None:
+        translator.start_aligning()
     if (request.nbest or 1) > translator.decode.beam_size:
         raise UsageError(
             f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
@@ -180,7 +180,8 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     elif left:
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
-    names = "split shard split_sentences nbest json pretty alignments sampler sampler_options seed".split()
+    form = "split_sentences nbest json pretty alignments"
+    names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 

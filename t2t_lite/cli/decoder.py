@@ -92,7 +92,7 @@ def _check_flags(parser: common.Parser) -> None:
         )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
     if "--split_sentences" in given:
-        parser.refuse(["alignments"], "does not go with --split_sentences: it is of a whole line")
+        parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)

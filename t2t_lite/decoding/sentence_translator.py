@@ -34,7 +34,7 @@ class SentenceTranslator(LineTranslator):
         self._of_sentences = translator
 
     def start_aligning(self) -> None:
-        raise UsageError("Alignments are of whole lines, and not for lines that are translated by sentences.")
+        raise UsageError("Sentences that are translated one by one, and joined, have no alignment of the line.")
 
     def source(self, line: str) -> str:
         return self._of_sentences.source(line)

@@ -58,8 +58,8 @@ class LineTranslator(abc.ABC):
         decode: the settings.
 
     Attributes:
-        is_text: outputs are text, not trees.
         aligns: whether outputs have alignments; see `start_aligning`.
+        is_text: outputs are text, not trees.
     """
 
     aligns = False

@@ -203,8 +203,10 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
     never = [[pad]] if decode.unknown_output else [[pad], [rows[UNK]]]
     found: dict[str, Any] = {"num_beams": decode.beam_size, "length_penalty": power_penalty(decode)}
     if not decode.max_length_factor:  # the length of the input counts for nothing, as in transformers
-        name, start = ("max_new_tokens", 0) if kept.get("max_new_tokens") else ("max_length", 1)
-        found[name] = decode.extra_length + start
+        if kept.get("max_new_tokens"):
+            found["max_new_tokens"] = decode.extra_length
+        else:
+            found["max_length"] = decode.extra_length + 1  # with the start
     if not kept:
         return {
             "max_length": _LONGEST,

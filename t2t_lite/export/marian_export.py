@@ -182,6 +182,8 @@ def _decoder(translator: Translator, vocabularies: Sequence[str]) -> str:
         "vocabs:",
         *(f"  - {name}" for name in vocabularies),
     ]
+    if not decode.extra_length:  # Marian has no such limit; without the next line, its own is 3
+        lines.append(f"max-length-factor: {decode.max_length_factor:g}")
     lines += [
         f"beam-size: {decode.beam_size}",
         f"normalize: {power_penalty(decode):g}",

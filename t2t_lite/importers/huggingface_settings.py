@@ -58,7 +58,7 @@ _READ = (
     *("decoder_vocab_size", "decoder_attention_heads", "decoder_ffn_dim"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
 )
-_READ_OF_SEARCH = ("num_beams", "length_penalty", "bad_words_ids", "max_length", "max_new_tokens")
+_READ_OF_SEARCH = ("num_beams", "length_penalty", "max_length", "max_new_tokens", "bad_words_ids")
 # Of training, of other models, of how transformers runs a model or shows it.
 _HARMLESS = {
     *("dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std"),

@@ -152,12 +152,13 @@ def _run(command: str, run: Path, flags: list[str], start: Start) -> int | None:
     streams = {"out": run.with_suffix(".out"), "err": run.with_suffix(".err")}
     aim = [str(int(start.signal)), start.path, str(start.call)]
     process = commands.start(MODULE, *aim, command, f"--output_dir={run}", *flags, **streams)
-    process.join(300)
-    if process.exitcode is None:
-        process.kill()
-        process.join()
-        return None
-    return process.exitcode
+    try:
+        process.join(300)
+        return process.exitcode
+    finally:  # too slow, or Ctrl-C
+        if process.exitcode is None:
+            process.kill()
+            process.join()
 
 
 def aimed(number: int, path: str, call: int) -> None:

@@ -142,24 +142,16 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
     of_model = f"--models {model_file} {files} --normalize 1"
     translator = pymarian.Translator(f"{DECODING}{whole} {of_model} --beam-size 4")
     write(folder / "test.nbest", translator.translate(lines))
-    if folder.name in SHORT:
-        write_short(folder / "test.short", of_model, lines)
     for form in ("hard", "soft") if aligned else ():
         how = DECODING.replace("--n-best --word-scores", f"--alignment {form}")
         translator = pymarian.Translator(f"{how} {of_model} --beam-size 4")
         write(folder / f"test.{form}", translator.translate(lines))
+    if folder.name in SHORT:
+        write_short(folder / "test.short", of_model, lines)
     (folder / "decoder.yml").write_text(
         f"relative-paths: true\nmodels:\n  - opus.npz\nvocabs:\n  - {vocabulary.name}\n  - {vocabulary.name}\n"
         "beam-size: 4\nnormalize: 1\nword-penalty: 0\nmini-batch: 1\n"
     )
-
-
-def write_short(path: Path, of_model: str, lines: list[str]) -> None:
-    short = []
-    for factor in FACTORS:
-        decoding = f"{DECODING.partition('--n-best')[0]} {of_model} --beam-size 1 --max-length-factor {factor}"
-        short += [f"{factor} ||| {line}" for line in pymarian.Translator(decoding).translate(lines)]
-    write(path, short)
 
 
 def train_sentencepiece(folder: Path, sides: list[str], name: str) -> sentencepiece.SentencePieceProcessor:
@@ -173,6 +165,14 @@ def train_sentencepiece(folder: Path, sides: list[str], name: str) -> sentencepi
     )
     Path(folder, f"{name}.model").rename(folder / f"{name}.spm")
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
+
+
+def write_short(path: Path, of_model: str, lines: list[str]) -> None:
+    short = []
+    for factor in FACTORS:
+        decoding = f"{DECODING.partition('--n-best')[0]} {of_model} --beam-size 1 --max-length-factor {factor}"
+        short += [f"{factor} ||| {line}" for line in pymarian.Translator(decoding).translate(lines)]
+    write(path, short)
 
 
 if __name__ == "__main__":
