@@ -102,7 +102,7 @@ def make(folder: Path) -> None:
     pieces: set[str] = set()
     for side in ("source", "target"):
         sentencepiece.SentencePieceTrainer.train(
-            input=str(folder / "text"), model_prefix=str(folder / side), vocab_size=16_000, minloglevel=2
+            input=str(folder / "text"), model_prefix=str(folder / side), vocab_size=12_000, minloglevel=2
         )
         (folder / f"{side}.model").rename(folder / f"{side}.spm")
         model = sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
@@ -254,6 +254,8 @@ def main() -> None:
     maker = processes.Process(target=make, args=(there,))
     maker.start()
     maker.join()
+    if maker.exitcode:
+        raise SystemExit("The model could not be written; see above.")
     megabytes = (there / "opus.npz").stat().st_size / 1e6
     print(f"opus.npz has {megabytes:.0f} MB. Load of the machine before: {os.getloadavg()[0]:.2f}")
     print("\n| command | seconds | peak GB |\n|---|---|---|")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.alignment_files import align_pairs, find_alignments
 from t2t_lite.data.cleaning import find_fault
-from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_languages
-from t2t_lite.data.corpus_files import OnDamaged, Part, describe_missing, find_files, read_part
+from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_pairs
+from t2t_lite.data.corpus_files import Languages, OnDamaged, Part, describe_missing, find_files, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
@@ -19,6 +20,7 @@ from t2t_lite.problem import (
     LINE_BREAKS,
     SPLITS,
     VOCAB_TYPES,
+    AlignedPair,
     Problem,
     check_choice,
     check_cleaning,
@@ -26,9 +28,15 @@ from t2t_lite.problem import (
     read_clean,
 )
 from t2t_lite.registry import register_problem
+from t2t_lite.text.labels import label_of, split_label
 from t2t_lite.text.vocabulary_training import can_be_whole
 
+# SentencePiece's own usual share of characters with a piece; with 1, training would have none that is written in bytes.
+_COVERAGE_OF_BYTES = 0.9995
+
 _log = logging.getLogger("t2t_lite")
+
+_Files = tuple[Part, Languages]  # and in which languages they are
 
 
 @register_problem
@@ -41,7 +49,10 @@ class Text2text(Problem):
     Args:
         source_dir: the folder; or several with weights, as A,B:2. Training uses the data of all folders, each pair as
             many times as its folder's weight says. dev and test come from the first folder that has them.
-        languages: source and target, as in the endings of the files' names, such as "en-de", "en-pt-BR" or "en:pt-BR".
+        languages: source and target, as in the endings of the files' names, such as "en-de", "en-pt-BR" or "en:pt-BR";
+            or several pairs, such as "en-de,en-fr". The files of a pair are in a folder en-de of `source_dir`, if there
+            is one, and else in `source_dir`.
+        labelled: whether sources begin with the label of the target language; None: if there are several of them.
         dev_lines: if there is no dev set, this many training pairs are held out as one; with `clean`, of those that
             cleaning keeps.
         clean_max_words, clean_max_ratio: limits of `clean`, as in Problem.
@@ -51,6 +62,7 @@ class Text2text(Problem):
         keep_whole: as in Problem; a file with one on each line, or a list with commas between.
         alignments: how the names of the files end that have the alignments of the training text, beside it, such as
             "align" for train.align beside train.en and train.de.
+        byte_fallback: as in Problem; then only characters that make up 99.95% of the text have pieces of their own.
 
     Raises:
         UsageError: an option that cannot be right.
@@ -75,6 +87,8 @@ class Text2text(Problem):
         line_breaks: str | None = None,
         keep_whole: str | Sequence[str] | None = None,
         alignments: str | None = None,
+        byte_fallback: bool = False,
+        labelled: bool | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         check_choice("vocab_type", vocab_type, VOCAB_TYPES)
@@ -90,16 +104,21 @@ class Text2text(Problem):
                 f"--source_dir={source_dir} takes pairs several times, but --clean leaves out all but the first. Leave "
                 "the weights or --clean out, or name other reasons than duplicate: --clean=REASON,REASON."
             )
-        self._languages = parse_languages(languages, self._corpora[0].folder)
-        self.source_language, self.target_language = self._languages
+        self._pairs = parse_pairs(languages, self._corpora[0].folder)
+        sources, targets = ([*dict.fromkeys(side)] for side in zip(*self._pairs, strict=True))
+        self.source_language, self.target_language = "+".join(sources), "+".join(targets)
+        self._labelled = labelled
+        self.labels = tuple(map(label_of, targets)) if labelled or (labelled is None and len(targets) > 1) else ()
         check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
-        self.keep_whole = _read_keep_whole(keep_whole)
+        self.keep_whole = _read_keep_whole(keep_whole, self.labels)
         self.alignments, self.aligned = alignments, alignments is not None
+        if byte_fallback:
+            self.byte_fallback, self.character_coverage = True, _COVERAGE_OF_BYTES
         self.dev_lines = dev_lines
         self._held_out: HeldOut | None = None
         self.left_out: dict[str, dict[str, int]] = {}
         self._said: set[str] = set()
-        self._at: tuple[Part, int] | None = None  # the part that was read last, and the number of its last pair
+        self._at: tuple[_Files, int] | None = None  # what was read last, and the number of its last pair
         given = {"vocab_size": vocab_size, "vocab_type": vocab_type, "shared_vocab": shared_vocab}
         given["metric"] = None if metric is None else canonical(metric)
         limits = {"clean_max_words": clean_max_words, "clean_max_ratio": clean_max_ratio}
@@ -121,47 +140,61 @@ class Text2text(Problem):
             yield from held_out.pairs
         else:
             self.left_out.pop(split, None)
-            for part in self._parts(split):
-                yield from self._read(part, split)
+            for files in self._parts(split):
+                yield from self._read(files, split)
 
     def place(self, side: int) -> str:
         """As in Problem: the file, and the number of the line, or of the pair in a table."""
         if self._at is None:
             return ""
-        part, number = self._at
-        return f"{part[0].name}, pair {number:,}" if len(part) == 1 else f"{part[side].name}, line {number:,}"
+        (part, _), number = self._at
+        path, what = (part[0], "pair") if len(part) == 1 else (part[side], "line")
+        folder = f"{path.parent.name}/" if len(self._pairs) > 1 else ""
+        return f"{folder}{path.name}, {what} {number:,}"
+
+    def pair_languages(self) -> Languages:
+        return self._pairs[0] if self._at is None else self._at[0][1]
 
     def splits(self) -> tuple[str, ...]:
         """The splits that the folders have; DataError unless train and dev are among them."""
         for corpus in self._corpora:
             self._train_parts(corpus)
-        dev, test = (self._first_with(split) for split in ("dev", "test"))
-        if self.dev_lines is None and dev is None:
-            raise describe_missing(self._corpora[0].folder, "dev", self._languages)
-        if self.dev_lines is not None and dev is not None:
-            names = ", ".join(path.name for part in self._parts("dev") for path in part)
-            raise DataError(  # about the files, as they may have come after a training, which goes on
-                f"{dev.folder} has a dev set ({names}), so --dev_lines={self.dev_lines} has nothing to do. Leave one "
-                "of the two out."
-            )
+        for languages in self._pairs:
+            if not any(self._find(corpus, "train", languages) for corpus in self._corpora):
+                raise describe_missing(self._folder(self._corpora[0], languages), "train", languages)
+        dev, test = ({pair: self._first_with(split, pair) for pair in self._pairs} for split in ("dev", "test"))
+        for languages, folder in dev.items():
+            if self.dev_lines is None and folder is None:
+                raise describe_missing(self._folder(self._corpora[0], languages), "dev", languages)
+            if self.dev_lines is not None and folder is not None:
+                names = ", ".join(path.name for part in find_files(folder, "dev", languages) for path in part)
+                raise DataError(  # about the files, as they may have come after a training, which goes on
+                    f"{folder} has a dev set ({names}), so --dev_lines={self.dev_lines} has nothing to do. Leave one "
+                    "of the two out."
+                )
         if len(self._corpora) > 1:
-            for split, first in {"dev": dev, "test": test}.items():
-                if first is not None:
-                    self._say(f"The {split} set is that of {first.folder}.")
-        return SPLITS if test is not None else SPLITS[:2]
+            for split, of_pairs in {"dev": dev, "test": test}.items():
+                for folder in filter(None, dict.fromkeys(of_pairs.values())):
+                    self._say(f"The {split} set is that of {folder}.")
+        if lacking := [
+            format_languages(pair) for pair, folder in test.items() if folder is None and any(test.values())
+        ]:
+            self._say(f"The test set has no pairs of {', '.join(lacking)}.")
+        return SPLITS if any(test.values()) else SPLITS[:2]
 
     def source_files(self, split: str) -> list[Path]:
         """The files of a split; DataError as `samples`."""
         if split == "train" or (split == "dev" and self.dev_lines is not None):
-            parts = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
-            return [path for part in parts for path in (*part, *self._find_alignments(part))]
-        return [path for part in self._parts(split) for path in part]
+            files = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
+            return [path for part in files for path in (*part[0], *self._find_alignments(part))]
+        return [path for part, _ in self._parts(split) for path in part]
 
     def options(self) -> dict[str, Any]:
         """The constructor's arguments, with an absolute source_dir."""
         options = {
             "source_dir": format_corpora(self._corpora),
-            "languages": format_languages(self._languages),
+            "languages": ",".join(map(format_languages, self._pairs)),
+            "labelled": self._labelled,
             "vocab_size": self.vocab_size,
             "vocab_type": self.vocab_type,
             "shared_vocab": self.shared_vocab,
@@ -169,6 +202,7 @@ class Text2text(Problem):
             "clean": self.clean or None,
             "keep_whole": list(self.keep_whole) or None,
             "alignments": self.alignments,
+            "byte_fallback": self.byte_fallback or None,
             "dev_lines": self.dev_lines,
             **self._added,
         }
@@ -193,19 +227,24 @@ class Text2text(Problem):
         return self._held_out
 
     def _is_clean(self, pair: tuple[str, str]) -> bool:
-        return find_fault(pair, self.clean_max_words, self.clean_max_ratio, self._languages, self.cleaning) is None
+        text = split_label(pair[0], self.labels)[1], pair[1]
+        limits = self.clean_max_words, self.clean_max_ratio
+        return find_fault(text, *limits, self.pair_languages(), self.cleaning) is None
 
-    def _read(self, part: Part, split: str) -> Iterator[tuple[str, str]]:
-        pairs = read_part(part, self._languages, self._leave_out(split))
-        for path in self._find_alignments(part) if split == "train" else ():
+    def _read(self, files: _Files, split: str) -> Iterator[tuple[str, str]]:
+        """Yields the pairs of a part; a source with text begins with its label, if there are labels."""
+        part, languages = files
+        label = label_of(languages[1]) if self.labels else ""
+        pairs = read_part(part, languages, self._leave_out(split))
+        for path in self._find_alignments(files) if split == "train" else ():
             pairs = align_pairs(pairs, path)
         for number, pair in enumerate(pairs, start=1):
-            self._at = part, number
-            yield pair
+            self._at = files, number
+            yield _put_label(pair, label) if label and pair[0].strip() else pair
 
-    def _find_alignments(self, part: Part) -> list[Path]:
+    def _find_alignments(self, files: _Files) -> list[Path]:
         """The file with the alignments of a part of the training data; none unless `alignments` asks for it."""
-        return [] if self.alignments is None else [find_alignments(part, self._languages, self.alignments)]
+        return [] if self.alignments is None else [find_alignments(*files, self.alignments)]
 
     def _leave_out(self, split: str) -> OnDamaged | None:
         """What is done about damaged rows: with `clean` they are counted, else they are an error."""
@@ -219,31 +258,45 @@ class Text2text(Problem):
     def _training_pairs(self) -> Iterator[tuple[str, str]]:
         self.left_out.pop("train", None)
         for corpus in self._corpora:
-            count = 0
+            counts: Counter[Languages] = Counter()
             for _ in range(corpus.weight):
-                for part in self._train_parts(corpus):
-                    for pair in self._read(part, "train"):
-                        count += 1
+                for files in self._train_parts(corpus):
+                    for pair in self._read(files, "train"):
+                        counts[files[1]] += 1
                         yield pair
-            if len(self._corpora) > 1 or corpus.weight > 1:
-                times = f" {corpus.weight} times" if corpus.weight > 1 else ""
-                self._say(f"{corpus.folder}: {count // corpus.weight:,} training pairs{times}.")
+            times = f" {corpus.weight} times" if corpus.weight > 1 else ""
+            if len(self._pairs) > 1:
+                for languages, count in counts.items():
+                    pairs = f"{count // corpus.weight:,} training pairs of {format_languages(languages)}{times}"
+                    self._say(f"{corpus.folder}: {pairs}.")
+            elif len(self._corpora) > 1 or times:
+                self._say(f"{corpus.folder}: {counts.total() // corpus.weight:,} training pairs{times}.")
 
-    def _train_parts(self, corpus: Corpus) -> list[Part]:
-        parts = find_files(corpus.folder, "train", self._languages, self._say)
-        if not parts:
-            raise describe_missing(corpus.folder, "train", self._languages)
-        return parts
+    def _train_parts(self, corpus: Corpus) -> list[_Files]:
+        """The training files of a corpus, which need not have each pair of languages."""
+        files = [(part, pair) for pair in self._pairs for part in self._find(corpus, "train", pair)]
+        if not files:
+            raise describe_missing(self._folder(corpus, self._pairs[0]), "train", self._pairs[0])
+        return files
 
-    def _parts(self, split: str) -> list[Part]:
+    def _parts(self, split: str) -> list[_Files]:
         """The files of dev or test."""
-        corpus = self._first_with(split)
-        if corpus is None:
-            raise describe_missing(self._corpora[0].folder, split, self._languages)
-        return find_files(corpus.folder, split, self._languages)
+        folders = {pair: self._first_with(split, pair) for pair in self._pairs}
+        if not any(folders.values()):
+            raise describe_missing(self._folder(self._corpora[0], self._pairs[0]), split, self._pairs[0])
+        return [(part, pair) for pair, folder in folders.items() if folder for part in find_files(folder, split, pair)]
 
-    def _first_with(self, split: str) -> Corpus | None:
-        return next((c for c in self._corpora if find_files(c.folder, split, self._languages, self._say)), None)
+    def _first_with(self, split: str, languages: Languages) -> str | None:
+        """The folder of the first corpus that has the split for these languages."""
+        return next((self._folder(c, languages) for c in self._corpora if self._find(c, split, languages)), None)
+
+    def _find(self, corpus: Corpus, split: str, languages: Languages) -> list[Part]:
+        return find_files(self._folder(corpus, languages), split, languages, self._say)
+
+    def _folder(self, corpus: Corpus, languages: Languages) -> str:
+        """Where the files of a pair of languages are: with several pairs, a folder such as en-de, if there is one."""
+        own = Path(corpus.folder, "-".join(languages))
+        return str(own) if len(self._pairs) > 1 and own.is_dir() else corpus.folder
 
     def _say(self, message: str) -> None:
         """Says something once, however often the text is read."""
@@ -252,7 +305,15 @@ class Text2text(Problem):
             _log.info("%s", message)
 
 
-def _read_keep_whole(given: str | Sequence[str] | None) -> tuple[str, ...]:
+def _put_label(pair: tuple[str, str], label: str) -> tuple[str, str]:
+    """A pair with a label before its source, where it is the first word."""
+    source = f"{label} {pair[0]}"
+    if isinstance(pair, AlignedPair):
+        return AlignedPair(source, pair[1], [(i + 1, j) for i, j in pair.links])
+    return source, pair[1]
+
+
+def _read_keep_whole(given: str | Sequence[str] | None, labels: Sequence[str]) -> tuple[str, ...]:
     """Returns the texts of --keep_whole, each once: of a file with one on each line, or of a list, also with commas."""
     texts = given or ()
     if isinstance(texts, str):
@@ -260,6 +321,8 @@ def _read_keep_whole(given: str | Sequence[str] | None) -> tuple[str, ...]:
         texts = list(read_lines(path)) if path.is_file() else texts.split(",")
     found = tuple(dict.fromkeys(text for text in texts if text.strip()))
     for text in found:
+        if text in labels:
+            raise UsageError(f"--keep_whole: {text!r} is the label of a target language, which is a piece already.")
         if not can_be_whole(text):
             raise UsageError(
                 f"--keep_whole: {text!r} cannot be a piece of a vocabulary: it has white space in it, a mark of "

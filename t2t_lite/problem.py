@@ -17,6 +17,7 @@ A problem of your own:
 
 from __future__ import annotations
 
+import functools
 import inspect
 import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.name_table import full_name
 from t2t_lite.text.codec import Codec
 from t2t_lite.text.codecs import codec_of
+from t2t_lite.text.labels import language_of, target_of
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
@@ -36,7 +38,7 @@ SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
 VOCAB_TYPES = typing.get_args(VocabType)
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
-VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole")
+VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole", "byte_fallback")
 # Options that each problem takes besides those of its constructor.
 COMMON_OPTIONS = ("drop_overlap",)
 # Why cleaning leaves out a training pair, as t2t_lite/data/cleaning.py says; a pair is counted under the first.
@@ -72,13 +74,15 @@ class Problem:
     """A task from text to text.
 
     Class attributes to override:
-        source_language, target_language: names of the two sides, such as "en" and "de".
+        source_language, target_language: names of the two sides, such as "en" and "de"; of several, joined by "+".
+        labels: labels of target languages, such as ">>de<<" (text/labels.py); each source begins with one. (): none.
         codec: how targets are learned and outputs read: as text, or as trees (text/trees/codec.py).
         vocab_size: pieces per vocabulary, PAD, EOS and UNK included.
         vocab_type: "bpe", "unigram" or "char" (single characters), as SentencePiece trains them. The codec may choose
             another for the targets.
         shared_vocab: one vocabulary for both sides (section 5.1), or one for each.
         character_coverage: share of the characters that get a piece of their own; the rest becomes UNK.
+        byte_fallback: whether characters without a piece become pieces of bytes, and not UNK.
         metric: the dev score that picks the best checkpoint: "bleu" (cased sacreBLEU), "bleu_lc" (lowercased),
             "bleu_tok_lc" (text that is tokenised already, lowercased), "chrf", "chrf2" (chrF++), "accuracy" (share of
             outputs that are entirely right), "bleu_paper" (as the paper's authors computed BLEU; target_language must
@@ -109,11 +113,13 @@ class Problem:
     default_hparams: ClassVar[str] = "base"
     source_language: str = "source"
     target_language: str = "target"
+    labels: Sequence[str] = ()
     codec: Codec = Codec()
     vocab_size: int = 32000
     vocab_type: VocabType = "bpe"
     shared_vocab: bool = True
     character_coverage: float = 1.0
+    byte_fallback: bool = False
     metric: str = "bleu"
     line_breaks: str = "space"
     keep_whole: Sequence[str] = ()
@@ -138,6 +144,10 @@ class Problem:
             side: 0 for its source, 1 for its target.
         """
         return ""
+
+    def pair_languages(self) -> tuple[str, str]:
+        """Source and target language of the pair that `samples` gave last."""
+        return self.source_language, self.target_language
 
     @property
     def cleaning(self) -> tuple[str, ...]:
@@ -165,11 +175,19 @@ class Problem:
         return type(self)
 
     def make_metric(self) -> CorpusMetric:
-        """Returns the metric by its name; UsageError where it cannot be computed."""
+        """Returns the metric by its name, of several languages their mean; UsageError where it cannot be computed."""
         from t2t_lite.metrics import names
 
-        options = (self.metric, self.target_language, self.bleu_tokenize)
-        return names.metric(*options, effective_order=self.bleu_effective_order)
+        def of(language: str) -> CorpusMetric:
+            options = (self.metric, language, self.bleu_tokenize)
+            return names.metric(*options, effective_order=self.bleu_effective_order)
+
+        if len(self.labels) < 2:
+            return of(self.target_language)
+        from t2t_lite.metrics.per_language import PerLanguage
+
+        metrics = {language: of(language) for language in map(language_of, self.labels)}
+        return PerLanguage(metrics, functools.partial(target_of, labels=self.labels))
 
     def metric_warnings(self, references: Sequence[str]) -> list[str]:
         """Returns what is wrong with scoring dev's `references` by the metric; nothing about what is not BLEU."""
@@ -212,6 +230,10 @@ class Problem:
             "character_coverage": self.character_coverage,
         }
         settings |= self.codec.settings
+        if self.labels:
+            settings["labels"] = list(self.labels)
+        if self.byte_fallback:
+            settings["byte_fallback"] = True
         if self.keeps_line_breaks:
             settings["line_breaks"] = self.line_breaks
         if self.aligned:
@@ -261,6 +283,11 @@ def reverse(forward: type[Problem]) -> type[Problem]:
         def __init__(self, **options: Any) -> None:
             self._forward = forward(**options)
             self._forward.given_options = options
+            if self._forward.labels:
+                raise UsageError(
+                    f"{self.name} would have the labels of target languages on the wrong side. Take {forward.name} and "
+                    "name the languages the other way round: --languages=de-en,fr-en instead of en-de,en-fr."
+                )
             # Not by inheritance: the problem's own methods must see its own direction.
             for attribute in Problem.__annotations__.keys() - Reversed.__dict__.keys():
                 setattr(self, attribute, getattr(self._forward, attribute))
@@ -272,6 +299,10 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def place(self, side: int) -> str:
             return self._forward.place(1 - side)
+
+        def pair_languages(self) -> tuple[str, str]:
+            source, target = self._forward.pair_languages()
+            return target, source
 
         def splits(self) -> tuple[str, ...]:
             return self._forward.splits()

@@ -62,11 +62,9 @@ def _commands() -> Iterator[str]:
 
 
 def _flag(action: argparse.Action) -> str:
-    name = f"`{action.option_strings[-1]}`" if action.option_strings else f"`{action.dest}`"
-    if action.nargs == 0:
-        return name
+    names = [name for name in action.option_strings if name.startswith("--")] or [action.dest]
     values = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
-    return f"{name[:-1]}={values}`"
+    return ", ".join(f"`{name}`" if action.nargs == 0 else f"`{name}={values}`" for name in names)
 
 
 def _expanded(action: argparse.Action) -> str:

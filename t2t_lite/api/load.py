@@ -36,22 +36,26 @@ class Loaded(abc.ABC):
     def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
         """Returns a translator with these settings of the search instead of the model's own, for `n` outputs."""
 
-    def translate(self, lines: Iterable[str], **search: Any) -> list[str]:
+    def translate(self, lines: Iterable[str], *, target_language: str | None = None, **search: Any) -> list[str]:
         """Returns the best translation of each line.
 
         Args:
             lines: N lines, such as an open file's. N translations are returned in the same order, empty for an empty
                 line.
+            target_language: of a model with several, such as "de": begin each line with its label, here >>de<<.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
                 draws other outputs; temperature, top_k and top_p are the samplers' options.
 
         Raises:
-            UsageError: `lines` is one string, or a setting is invalid.
+            UsageError: `lines` is one string, a setting is invalid, or the model has no such target language.
+            DataError: a line does not begin with a label, which this model needs.
         """
-        return [best.text for (best, *_) in self.nbest(lines, 1, **search)]
+        return [best.text for (best, *_) in self.nbest(lines, 1, target_language=target_language, **search)]
 
-    def nbest(self, lines: Iterable[str], n: int, **search: Any) -> list[list[Hypothesis]]:
+    def nbest(
+        self, lines: Iterable[str], n: int, *, target_language: str | None = None, **search: Any
+    ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
 
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
@@ -69,7 +73,7 @@ class Loaded(abc.ABC):
                     f"n={n} must be from 1 to the beam size, {translator.decode.beam_size}. For a run, give "
                     "beam_size=N, too; an export has the --beam_size of t2t-lite-exporter."
                 )
-            return translator.translate(lines, nbest=n)
+            return translator.with_language(target_language).translate(lines, nbest=n)
 
     @property
     @abc.abstractmethod
@@ -77,11 +81,11 @@ class Loaded(abc.ABC):
         """The Keras model; `.summary()` lists its layers. An export has none."""
 
     @abc.abstractmethod
-    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
         """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`."""
 
     @abc.abstractmethod
-    def attention(self, source: str, target: str | None = None) -> Sentence:
+    def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         """Returns the attention weights over a sentence and its translations, or over the sentence and `target`."""
 
 
@@ -128,20 +132,20 @@ class LoadedRun(Loaded):
                 rows.append({**line, "loss": loss})
         return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
 
-    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 
         sources, targets = _sides(pairs)
-        return score(self._run.translator, sources, targets)
+        return score(self._run.translator.with_language(target_language), sources, targets)
 
-    def attention(self, source: str, target: str | None = None) -> Sentence:
+    def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         from t2t_lite.insights.sentence import attend
         from t2t_lite.ops.int8 import int8_matrices
 
         if int8_matrices(self.model):
             raise UsageError("attention is not for a run loaded with precision='int8'. Load it in another precision.")
         [source, *given] = _without_ends([source] if target is None else [source, target])
-        return attend(self._run.translator, [source], *given)[0]
+        return attend(self._run.translator.with_language(target_language), [source], *given)[0]
 
     def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
         """Returns the run's own translator, or one of its model with another search, kept for the next call."""
@@ -188,10 +192,10 @@ class LoadedExport(Loaded):
     def model(self) -> Any:
         raise self._lacks("no Keras model")
 
-    def score(self, pairs: Iterable[tuple[str, str]]) -> list[PairScore]:
+    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
         raise self._lacks("no model to score with")
 
-    def attention(self, source: str, target: str | None = None) -> Sentence:
+    def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         raise self._lacks("no model to look into")
 
     def _translator(self, search: Mapping[str, Any], n: int) -> ExportedTranslator:

@@ -135,6 +135,15 @@ def code_folder(args: argparse.Namespace, folders: Sequence[str]) -> str | None:
     return named.pop() if named else None
 
 
+def add_language_flag(parser: argparse._ActionsContainer) -> None:
+    """Adds --target_language."""
+    parser.add_argument(
+        "--target_language",
+        metavar="CODE",
+        help="of a model with several: begin each line with its label, such as >>de<< for de",
+    )
+
+
 def add_trust_flag(parser: argparse._ActionsContainer) -> None:
     """Adds --trust_run."""
     parser.add_argument(

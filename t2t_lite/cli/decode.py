@@ -14,6 +14,7 @@ from t2t_lite import registry
 from t2t_lite.cli import line_source, output
 from t2t_lite.cli.output import Form
 from t2t_lite.cli.partial_output import PartialOutput, Stream
+from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import find_version, read_card
@@ -22,6 +23,7 @@ from t2t_lite.ops import threads
 from t2t_lite.option_values import sampler_options
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.text.labels import find_label
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -41,6 +43,7 @@ class DecodeRequest:
         output: a file, or None for standard output.
         resume: continue what a stopped command has left of `output`.
         split_sentences: translate each sentence of a line by itself.
+        target_language: the code of a language, whose label is put before each line; None: lines are taken as they are.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
@@ -55,6 +58,7 @@ class DecodeRequest:
     output: str | None = None
     resume: bool = False
     split_sentences: bool = False
+    target_language: str | None = None
     nbest: int | None = None
     json: bool = False
     pretty: bool = False
@@ -74,11 +78,15 @@ class DecodeRequest:
         return Form(self.json, scores=self.nbest is not None, alignments=self.alignments)
 
     def check(self) -> None:
-        """Raises T2TError, before TensorFlow is loaded, if there is no such model or sampler, or no such place."""
+        """Raises T2TError, before TensorFlow is loaded, if there is no such model, language, sampler or place."""
         if self.runs is not None:
             self.runs.check()
         else:
             read_card(find_version(str(self.saved_model)))
+        if self.target_language is not None:
+            folder = self.runs.folders[0] if self.runs else find_version(str(self.saved_model)) / "assets"
+            source, _ = load_pair(folder)
+            find_label(self.target_language, source.labels)
         if self.sampler is not None:
             registry.SAMPLERS.check(self.sampler)
         if self.output is not None:
@@ -109,6 +117,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines = _open(request, _sampling(request))
+    translator = translator.with_language(request.target_language)
     if request.split_sentences:
         translator = SentenceTranslator(translator)
     if request.alignments is not None:
@@ -182,6 +191,8 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
     form = "split_sentences nbest json pretty alignments"
     names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
+    if request.target_language is not None:
+        settings = {**settings, "target_language": request.target_language}
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 

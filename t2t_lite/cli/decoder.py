@@ -59,6 +59,7 @@ def make_parser() -> common.Parser:
         action="store_true",
         help="translate each sentence of a line by itself, so that no paragraph is cut at --max_source_length",
     )
+    common.add_language_flag(parser)
     parser.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
     common.add_search_flags(parser, DECODE)
     parser.add_argument(
@@ -100,13 +101,15 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(["resume"], "needs --output=FILE: standard output keeps nothing")
     if "--split" in given:
         parser.refuse(["shard"], "goes with --input, not with --split")
+        parser.refuse(["target_language"], "goes with --input: the lines of a split have their labels")
     elif not line_source.is_file(given.get("--input")):
         parser.refuse(("resume", "shard"), "needs --input=FILE: what comes in a pipe cannot be read again")
 
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    names = "saved_model input split output resume split_sentences nbest json pretty alignments sampler".split()
+    form = "split_sentences target_language nbest json pretty alignments"
+    names = ["saved_model", "input", "split", "output", "resume", *form.split(), "sampler"]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,

@@ -27,6 +27,7 @@ def make_parser() -> common.Parser:
     )
     common.add_run_flags(parser, required=False)
     common.add_search_flags(parser, IN_SEARCH)
+    common.add_language_flag(parser)
     parser.add_argument(
         "--saved_model", metavar="DIR", help="what t2t-lite-exporter wrote, instead of a run: a version, or all of them"
     )
@@ -71,12 +72,12 @@ def _run(args: argparse.Namespace) -> int:
     check_installed()
     with listen(args.host, args.port) as listener:
         if args.server is not None:
-            backend: backends.Backend = backends.Server(args.server, args.model)
+            backend: backends.Backend = backends.Server(args.server, args.model, args.target_language)
         elif args.saved_model is not None:
-            backend = backends.open_export(args.saved_model, args.split_sentences)
+            backend = backends.open_export(args.saved_model, args.split_sentences, args.target_language)
         else:
-            backend = backends.open_run(common.open_request(args), args.split_sentences)
-        backend.translate(["a"])  # the first translation takes seconds: do it before the page is used
+            backend = backends.open_run(common.open_request(args), args.split_sentences, args.target_language)
+        backend.translate([backend.example])  # the first translation takes seconds: do it before the page is used
         _announce(args.host, listener)
         serve(make_app(backend, args.host), listener)
     return 0

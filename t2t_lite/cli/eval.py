@@ -14,7 +14,15 @@ from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 # The flags of each kind of score; check_flags refuses all others.
 _OF_MODEL = ("output_dir", "checkpoint", "precision", "usr_dir", "trust_run")
 _OF_RUN = (*_OF_MODEL, "split", *DECODE)
-_OF_PAIRS = (*_OF_MODEL, "score", "sources", "targets", "json", *(name for name in DECODE if name not in IN_SEARCH))
+_OF_PAIRS = (
+    *_OF_MODEL,
+    "score",
+    "sources",
+    "targets",
+    "target_language",
+    "json",
+    *(name for name in DECODE if name not in IN_SEARCH),
+)
 _OF_SCORES = ("metric", "lowercase", "tokenize", "effective_order", "json")
 _OF_FILES = ("hypotheses", "references", "baseline", "paired_ar", "sgm", "language", "usr_dir")
 _OF_TREES = ("metric", "prm", "count_unlabelled", "columns", "json")
@@ -117,6 +125,7 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="line N is a translation of line N; of a parser: trees in brackets (a line or several each) or linearised",
     )
+    common.add_language_flag(pairs)
 
 
 def _add_score_flags(parser: argparse.ArgumentParser) -> None:
@@ -196,7 +205,7 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
     """Returns what the flags ask for."""
-    names = ("split", "paired_ar", "sources", "usr_dir", "sgm", "language", *_OF_SCORES, *_OF_TREES)
+    names = ("split", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language", *_OF_SCORES, *_OF_TREES)
     return ScoreRequest(
         runs=None if args.output_dir is None else common.open_request(args),
         pairs=(args.sources, args.targets) if args.score else None,

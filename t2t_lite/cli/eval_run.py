@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.text.labels import target_of
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -35,12 +37,14 @@ def score_run(request: ScoreRequest, runs: OpenRequest) -> None:
     defaults = Defaults(
         canonical(problem.metric), problem.target_language, problem.bleu_tokenize, problem.bleu_effective_order
     )
-    metrics = own if trees or (problem.has_own_metric and request.metric == "all") else []
+    several = problem.labels if len(problem.labels) > 1 else ()
+    metrics = own if trees or ((problem.has_own_metric or several) and request.metric == "all") else []
     metrics = metrics if trees else [*metrics, *eval_scores.text_metrics(request, defaults)]
     parameters = eval_scores.tree_parameters(request, metrics[0])
     load_tensorflow()  # --help and files do not need it
     threads.set_inter_op_parallelism()
     from t2t_lite.data.overlap import overlap_line
+    from t2t_lite.metrics.per_language import split_by_language
     from t2t_lite.metrics.score import score_lines
     from t2t_lite.training.evaluate import Evaluator
 
@@ -63,7 +67,12 @@ def score_run(request: ScoreRequest, runs: OpenRequest) -> None:
     eval_scores.warn_of_text(request, found.hypotheses, found.references, defaults)
     scores = [score_lines(metric, found.hypotheses, found.references, found.sources) for metric in metrics]
     _save_scores(runs.folders, run, store, split, found, scores)
-    eval_scores.print_scores(request, facts, scores)
+    texts = (found.hypotheses, found.references, found.sources)
+    of_languages = {
+        language: [score_lines(one, *lines) for one in eval_scores.text_metrics(request, defaults.of(language))]
+        for language, lines in split_by_language(*texts, functools.partial(target_of, labels=several)).items()
+    }
+    eval_scores.print_scores(request, facts, scores, of_languages)
 
 
 def _check_kind(request: ScoreRequest, trees: bool, name: str) -> None:
@@ -94,7 +103,8 @@ def score_pairs(request: ScoreRequest, runs: OpenRequest, pairs: tuple[str, str]
     from t2t_lite.decoding.score import PairScore, score
 
     run = runs.open_to_decode()
-    scores = score(run.translator, sources, targets, progress=Progress(len(sources), " pairs"))
+    translator = run.translator.with_language(request.target_language)
+    scores = score(translator, sources, targets, progress=Progress(len(sources), " pairs"))
     for one in scores:
         if request.json:
             perplexity = one.perplexity if one.tokens else None  # JSON has no NaN

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
@@ -29,6 +30,7 @@ class ScoreRequest:
     Attributes:
         runs: a run, or several as an ensemble; `split` of its data, None: test, or else dev.
         pairs: files of sources and targets, whose log-probabilities `runs` computes.
+        target_language: whose label is put before each of these sources.
         hypotheses, references, baselines: files of translations, of their references, and of others to compare with, by
             a bootstrap or (paired_ar) by randomisation.
         sources: a file, for a metric of the user's own, whose code is in `usr_dir`.
@@ -44,6 +46,7 @@ class ScoreRequest:
     runs: OpenRequest | None = None
     split: str | None = None
     pairs: tuple[str, str] | None = None
+    target_language: str | None = None
     hypotheses: str = ""
     references: Sequence[str] = ()
     baselines: Sequence[str] = ()
@@ -70,6 +73,10 @@ class Defaults(NamedTuple):
     language: str
     bleu_tokenize: str | None = None
     effective_order: bool = False
+
+    def of(self, language: str) -> Defaults:
+        """The same of one of several languages."""
+        return self._replace(language=language)
 
 
 def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric]:
@@ -152,15 +159,25 @@ def print_trees(request: ScoreRequest, facts: dict[str, object], found: Evaluati
     print_scores(request, facts, [found.score()])
 
 
-def print_scores(request: ScoreRequest, facts: Mapping[str, object], scores: Sequence[Score]) -> None:
-    """Prints `facts` as NAME = VALUE and each score as a line, or all as one JSON object."""
+def print_scores(
+    request: ScoreRequest,
+    facts: Mapping[str, object],
+    scores: Sequence[Score],
+    of_languages: Mapping[str, Sequence[Score]] = MappingProxyType({}),
+) -> None:
+    """Prints `facts` as NAME = VALUE and each score as a line, or all as one JSON object; then those of languages."""
     if request.json:
+        languages = {language: [score.as_dict() for score in found] for language, found in of_languages.items()}
+        facts = {**facts, **({"languages": languages} if languages else {})}
         print_json(facts, [score.as_dict() for score in scores])
         return
     for name, value in facts.items():
         print(f"{name} = {value:.4f}" if isinstance(value, float) else f"{name} = {value}")
     for score in scores:
         print(score.format())
+    for language, found in of_languages.items():
+        for score in found:
+            print(f"{language}: {score.format()}")
 
 
 def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]]) -> None:

@@ -67,9 +67,17 @@ def _add_text_flags(group: argparse._ArgumentGroup) -> None:
         "space",
     )
     group.add_argument(
+        "--symbols",
         "--keep_whole",
+        dest="keep_whole",
         metavar="FILE|LIST",
         help="text2text: texts that are never cut, such as %%s,<b>,&amp;: a list, or a file with one on each line",
+    )
+    group.add_argument(
+        "--byte_fallback",
+        action="store_true",
+        default=None,
+        help="text2text: rare and unknown characters, such as emoji, are written in bytes, and are not unknown",
     )
 
 
@@ -136,7 +144,12 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
         "compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
         "wsj_parsing: with the Penn Treebank's sections 02 to 23",
     )
-    group.add_argument("--languages", metavar="SRC-TGT", help="text2text: how the files' names end: en-de, en-pt-BR")
+    group.add_argument(
+        "--languages",
+        metavar="SRC-TGT,...",
+        help="text2text: how the files' names end: en-de, en-pt-BR; several pairs, such as en-de,en-fr: sources begin "
+        "with the label of the target language",
+    )
     group.add_argument(
         "--dev_lines",
         type=common.positive,

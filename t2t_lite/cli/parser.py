@@ -79,8 +79,9 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"--{name} {why}")
 
     def known_flags(self) -> list[str]:
-        """Returns the flags of the command, such as "--problem"."""
-        return re.findall(r"^ +(?:-\w, )?(--[\w-]+)", self.format_help(), re.MULTILINE)
+        """Returns the flags of the command, such as "--problem", with their other names."""
+        shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
+        return [name for action in shown for name in action.option_strings if name.startswith("--")]
 
 
 class _Once(argparse.Action):

@@ -18,6 +18,7 @@ from t2t_lite.data.input_texts import read_texts
 from t2t_lite.data.sources import decode_lines
 from t2t_lite.errors import T2TError
 from t2t_lite.files import name_in_errors
+from t2t_lite.text.labels import label_of
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,6 +68,7 @@ def make_parser() -> common.Parser:
     text = parser.add_argument_group("text")
     text.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
     text.add_argument("--output", metavar="FILE", help="where to write; default: standard output")
+    common.add_language_flag(text)
     text.add_argument(
         "--nbest", type=common.positive, metavar="N", help="write the N best as lines of SCORE<tab>TEXT, N per input"
     )
@@ -104,7 +106,10 @@ def _run(args: argparse.Namespace) -> int:
         if args.wait is not None:
             translator.wait(args.wait)
         form = output.Form(args.json, scores=args.nbest is not None)
-        _write(translator.stream(lines, nbest=args.nbest or 1), args.output, form)
+        label = f"{label_of(args.target_language)} " if args.target_language else ""
+        sent = (f"{label}{line}" if line.strip() else line for line in lines)
+        answers = translator.stream(sent, nbest=args.nbest or 1)
+        _write(((line.removeprefix(label), found) for line, found in answers), args.output, form)
     return 0
 
 

@@ -60,6 +60,7 @@ _BY_WORDS = (
         "waiting in batching queue",
         "Its time ran out in the server's queue: lower --concurrency of t2t-lite-query, or raise the limit.",
     ),
+    ("the label of a target language", "No line of this request is translated."),
     ("attention is given for", "Ask for shorter texts, or fewer."),
     ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from t2t_lite.errors import DataError
 from t2t_lite.languages import base_language, count_words
 from t2t_lite.problem import CLEANING_REASONS
+from t2t_lite.text.labels import split_label
 from t2t_lite.text.markup import is_element
 
 Pair = tuple[str, str]
@@ -59,7 +60,9 @@ class Cleaner:
     """Cleaner: judges all pairs once, then filters the same pairs each time they are read; holds a byte for each.
 
     Args:
-        max_words, max_ratio, languages, reasons: as of `find_fault`.
+        max_words, max_ratio, languages, reasons: as of `find_fault`; or a function that returns the languages of the
+            pair that came last.
+        labels: with which sources may begin; they are no part of the text that is judged.
 
     Attributes:
         pairs: number of pairs judged.
@@ -71,10 +74,12 @@ class Cleaner:
         pairs: Iterable[Pair],
         max_words: int,
         max_ratio: float,
-        languages: tuple[str, str] = ("source", "target"),
+        languages: tuple[str, str] | Callable[[], tuple[str, str]] = ("source", "target"),
         reasons: Sequence[str] = CLEANING_REASONS,
+        labels: Sequence[str] = (),
     ) -> None:
-        self._limits = max_words, max_ratio, languages, reasons
+        self._limits, self._reasons, self._labels = (max_words, max_ratio), reasons, labels
+        self._languages = languages
         verdicts = np.fromiter(map(self._judge, pairs), np.uint64)
         self._kept = verdicts >= len(CLEANING_REASONS)
         numbers = {name: int(np.count_nonzero(verdicts == n)) for n, name in enumerate(CLEANING_REASONS)}
@@ -97,7 +102,9 @@ class Cleaner:
 
     def _judge(self, pair: Pair) -> int:
         """Returns the number of the reason to leave a pair out, or else the pair's hash."""
-        found = find_fault(pair, *self._limits)
+        languages = self._languages() if callable(self._languages) else self._languages
+        text = split_label(pair[0], self._labels)[1], pair[1]
+        found = find_fault(text, *self._limits, languages, self._reasons)
         if found is not None:
             return CLEANING_REASONS.index(found)
         # With the length of the source, different pairs never give the same joined text.

@@ -99,6 +99,15 @@ def parse_languages(text: str, folder: str) -> Languages:
     return ways[0]
 
 
+def parse_pairs(text: str, folder: str) -> tuple[Languages, ...]:
+    """Reads SOURCE-TARGET,SOURCE-TARGET,...; UsageError as `parse_languages`, or if a pair is named twice."""
+    pairs = tuple(parse_languages(part.strip(), folder) for part in text.split(","))
+    for pair in pairs:
+        if pairs.count(pair) > 1:
+            raise UsageError(f"--languages={text} names {format_languages(pair)} twice.")
+    return pairs
+
+
 def format_languages(languages: Languages) -> str:
     """The text that `parse_languages` reads, in a form that has only one reading."""
     return (":" if "-" in "".join(languages) else "-").join(languages)

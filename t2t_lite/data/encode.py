@@ -85,7 +85,10 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
 
 def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, ...]:
     sources, targets = zip(*chunk, strict=True)
-    sides = _encode_side(sources, vocabularies[0]), _encode_side(targets, vocabularies[1])
+    source, target = vocabularies
+    of_sources = source.encode_source([source.source_line(line) for line in sources])
+    of_targets = target.encode_many([target.line(line) for line in targets])
+    sides = _side(sources, of_sources, source), _side(targets, of_targets, target)
     aligned = [pair for pair in chunk if isinstance(pair, AlignedPair)]
     return (*sides, _encode_links(aligned, sides, vocabularies)) if aligned else sides
 
@@ -103,8 +106,7 @@ def _encode_links(pairs: list[AlignedPair], sides: tuple[Side, Side], vocabulari
     return Side(np.array([place for links in rows for link in links for place in link], np.uint32), lengths, lost=lost)
 
 
-def _encode_side(lines: tuple[str, ...], vocabulary: AnyVocabulary) -> Side:
-    sequences = vocabulary.encode_many([vocabulary.line(line) for line in lines])
+def _side(lines: tuple[str, ...], sequences: list[list[int]], vocabulary: AnyVocabulary) -> Side:
     for sequence in sequences:
         sequence.append(EOS)
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))

@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, Store, 
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.files import file_lock
 from t2t_lite.problem import Problem, check_codec
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.labels import split_label
 from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -78,6 +80,7 @@ def prepare(
     if vocabularies is not None:
         problem.codec.check_vocabularies(problem.name, *vocabularies)
         _check_line_breaks(problem, vocabularies)
+        _check_labels(problem, vocabularies[0])
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -111,6 +114,27 @@ def _check_line_breaks(problem: Problem, vocabularies: Vocabularies) -> None:
                 f"--line_breaks={problem.line_breaks}: the given vocabulary of the {side} has no piece for a line "
                 "break. Give that of a run that was trained with it, or leave --vocabulary out."
             )
+
+
+def _check_labels(problem: Problem, source: AnyVocabulary) -> None:
+    """Raises UsageError if the problem's labels are no pieces of the vocabulary, or it has labels and the text none."""
+    if missing := [label for label in problem.labels if label not in source.labels]:
+        there = f"only {', '.join(source.labels)}" if source.labels else "no labels of target languages"
+        raise UsageError(
+            f"The given vocabulary of the source has {there}, but {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} needed. Name the languages as its labels do, or leave "
+            f"--vocabulary out.{did_you_mean(missing[0], source.labels)}"
+        )
+    if not source.labels or problem.labels:
+        return
+    first = next((text for text, _ in problem.samples("train") if text.strip()), "")
+    if not split_label(first, source.labels)[0]:
+        raise UsageError(
+            f"The given vocabulary is of a model with several target languages, and {first[:60]!r} of the training "
+            f"text does not begin with one of its labels, {', '.join(source.labels)}. text2text writes the label "
+            "of --languages=SOURCE-TARGET with --problem_options=labelled=true; the target's code must be that of a "
+            "label. Or write labels into the source files."
+        )
 
 
 def _is_there(folder: Path) -> bool:
@@ -219,23 +243,26 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_js
 
 
 def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs) -> Vocabularies:
-    def train(sides: slice, kind: str) -> Vocabulary:
+    def train(sides: slice, kind: str, labels: Sequence[str]) -> Vocabulary:
         pairs = report(text.read(), progress, "vocabulary")
+        texts = ((split_label(source, problem.labels)[1], target) for source, target in pairs)
         return train_vocabulary(
-            itertools.chain.from_iterable(pair[sides] for pair in pairs),
+            itertools.chain.from_iterable(pair[sides] for pair in texts),
             size=problem.vocab_size,
             kind=kind,
             character_coverage=problem.character_coverage,
             whole=whole if kind != "word" else (),
+            labels=labels,
+            byte_fallback=problem.byte_fallback,
             seed=_SEED,
         )
 
     whole = [*(["\n"] if problem.keeps_line_breaks else []), *problem.keep_whole]
     if problem.shared_vocab:
-        vocabulary = train(slice(None), problem.vocab_type)
+        vocabulary = train(slice(None), problem.vocab_type, problem.labels)
         return vocabulary, vocabulary
     target_type = problem.codec.target_vocab_type(problem.vocab_type)
-    return train(slice(0, 1), problem.vocab_type), train(slice(1, 2), target_type)
+    return train(slice(0, 1), problem.vocab_type, problem.labels), train(slice(1, 2), target_type, ())
 
 
 def _write_ids(

@@ -100,9 +100,8 @@ class TrainingText:
         self._cleaner: Cleaner | None = None
         if reasons := problem.cleaning:
             pairs = report(self._with_text(), progress, "cleaning")
-            languages = (problem.source_language, problem.target_language)
             limits = (problem.clean_max_words, problem.clean_max_ratio)
-            self._cleaner = Cleaner(pairs, *limits, languages, reasons)
+            self._cleaner = Cleaner(pairs, *limits, problem.pair_languages, reasons, problem.labels)
             self._log_cleaning(self._cleaner)
 
     def read(self) -> Iterator[Pair]:

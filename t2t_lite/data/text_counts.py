@@ -16,6 +16,7 @@ from typing import Any
 from t2t_lite.data.store import SIDES
 from t2t_lite.data.vocabulary_files import Vocabularies
 from t2t_lite.problem import Problem
+from t2t_lite.text.labels import split_label
 from t2t_lite.text.markup import is_element
 from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
 from t2t_lite.text.unknown_pieces import UnknownPieces
@@ -52,6 +53,7 @@ class SplitCounts:
     def __init__(self, problem: Problem) -> None:
         self._sides = (0, 1) if problem.codec.is_text else (0,)  # not the linearised trees of a parser
         self.absent = dict.fromkeys(problem.keep_whole)
+        self._labels = problem.labels
         self.unknown: Sequence[UnknownPieces] = ()
         self.pairs = 0
         self.white_space: dict[tuple[int, str], Count] = defaultdict(Count)  # by side and name
@@ -59,8 +61,9 @@ class SplitCounts:
         self.markup, self.empty = Count(), Count()
 
     def add(self, pair: Pair, place: Callable[[int], str]) -> None:
-        """Counts a pair; `place` says where a side of it is."""
+        """Counts a pair, without the label of its source; `place` says where a side of it is."""
         self.pairs += 1
+        pair = split_label(pair[0], self._labels)[1], pair[1]
         for text in [text for text in self.absent if text in pair[0] or text in pair[1]]:
             del self.absent[text]
         for side in self._sides:

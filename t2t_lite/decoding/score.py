@@ -23,7 +23,7 @@ from t2t_lite.text.unknown_pieces import UnknownPieces
 
 _BATCH_TOKENS = 2048  # a `TokenBudget` of the longer side: the logits of all targets are in memory at once
 
-_GRAPHS: weakref.WeakKeyDictionary[Translator, SizedGraph] = weakref.WeakKeyDictionary()
+_GRAPHS: weakref.WeakKeyDictionary[SizedGraph, SizedGraph] = weakref.WeakKeyDictionary()
 
 _log = logging.getLogger("t2t_lite")
 
@@ -115,7 +115,7 @@ def score(
 
 def _graph_of(translator: Translator) -> SizedGraph:
     """The graph of `log_probs` of a translator's model; made once, as tracing takes seconds."""
-    if translator not in _GRAPHS:
+    if translator.search_graph not in _GRAPHS:  # which copies of the translator share
         model = translator.model  # the graph keeps the model, and must not keep the translator
 
         def model_log_probs(source: Any, target: Any, jit: bool = False) -> tuple[Any, Any]:
@@ -123,8 +123,8 @@ def _graph_of(translator: Translator) -> SizedGraph:
 
         signature, jit = [SEARCH_SIGNATURE[0]] * 2, translator.search_graph.jit
         what = f"the scoring of a {type(model).__name__}"
-        _GRAPHS[translator] = SizedGraph(model_log_probs, signature, jit=jit, what=what)
-    return _GRAPHS[translator]
+        _GRAPHS[translator.search_graph] = SizedGraph(model_log_probs, signature, jit=jit, what=what)
+    return _GRAPHS[translator.search_graph]
 
 
 def _encode(
@@ -142,7 +142,7 @@ def _encode(
             texts.append(read(line) if line.strip() else "")
         except DataError as error:
             raise DataError(f"{name}, line {number}: {error}") from error
-    pieces = vocabulary.encode_many(texts)
+    pieces = vocabulary.encode_source(texts) if name == "sources" else vocabulary.encode_many(texts)
     if name == "sources" or translator.outputs.is_text:  # symbols of a parser have a warning of their own
         unknown = UnknownPieces()
         unknown.add(vocabulary, texts, pieces)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.errors import UsageError
+from t2t_lite.text.labels import split_label
 from t2t_lite.text.sentences import break_long, join_sentences, split_sentences
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
@@ -42,13 +43,13 @@ class SentenceTranslator(LineTranslator):
     def split(self, line: str) -> list[str]:
         """Returns what is translated of a line, piece by piece; at least one text."""
         vocabulary, limit = self.source_vocabulary, self.decode.max_source_length
-        label = vocabulary.label(line)
+        label = "" if self._of_sentences.label else split_label(line, vocabulary.labels)[0]
 
         def labelled(text: str) -> str:
             return f"{label} {text}" if label else text
 
         def fits(text: str) -> bool:  # with the end symbol
-            return len(vocabulary.encode(self.source(labelled(text)))) < limit
+            return len(vocabulary.encode_source([self.source(labelled(text))])[0]) < limit
 
         if not line[len(label) :].strip():
             return [line]

@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -19,12 +19,14 @@ from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
+from t2t_lite.text.labels import find_label, split_label
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
 # Of `Translator.search`, and its third input if outputs are constrained.
@@ -60,22 +62,50 @@ class LineTranslator(abc.ABC):
     Attributes:
         aligns: whether outputs have alignments; see `start_aligning`.
         is_text: outputs are text, not trees.
+        label: of the language that all lines are translated into; "" if lines begin with labels, or the model has none.
     """
 
     aligns = False
 
     def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
         self.source_vocabulary, self.decode, self.is_text = source_vocabulary, decode, True
+        self.label = ""
         self._budget = TokenBudget(decode.decode_batch_tokens)
         self._warned_of: set[str] = set()
 
-    @abc.abstractmethod
+    def with_language(self, language: str | None) -> Self:
+        """Returns this translator, or one that puts the label of a target language before each line.
+
+        Raises:
+            UsageError: the model has no such label.
+        """
+        if language is None:
+            return self
+        other = copy.copy(self)
+        other.label = find_label(language, self.source_vocabulary.labels)
+        return other
+
+    def labelled(self, line: str) -> str:
+        """Returns a line after the label; unchanged if it is blank."""
+        if not self.label or not line.strip():
+            return line
+        own, _ = split_label(line, self.source_vocabulary.labels)
+        if own and own not in self._warned_of:
+            self._warned_of.add(own)
+            _log.warning(
+                "A line begins with %s, which is text to the model, as all lines are translated into the language of "
+                "%s. Take the labels out of the lines, or name no target language.",
+                *(own, self.label),
+            )
+        return f"{self.label} {line}"
+
     def start_aligning(self) -> None:
-        """Gives an alignment to each output from now on; UsageError if the model has none."""
+        """Gives an alignment to each output from now on; UsageError if there is none."""
+        raise UsageError(f"The outputs of a {type(self).__name__} have no alignments.")
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
-        return self.source_vocabulary.line(line)
+        return self.source_vocabulary.source_line(self.labelled(line))
 
     def longest_output(self, length: int) -> int:
         """Returns the most pieces that an output has for a source of `length` pieces, both with their end symbols."""
@@ -172,7 +202,7 @@ class LineTranslator(abc.ABC):
         """Returns the pieces of each line, cut, how many lines were cut, and the unknown pieces."""
         # Blank as preparation sees it: a tab or a wide space would be a piece.
         texts = [self.source(line) if line.strip() else "" for line in lines]
-        pieces = self.source_vocabulary.encode_many(texts)
+        pieces = self.source_vocabulary.encode_source(texts)
         unknown = UnknownPieces()
         unknown.add(self.source_vocabulary, texts, pieces)
         encoded = [[*ids, EOS] if ids else [] for ids in pieces]
@@ -369,7 +399,7 @@ class Translator(LineTranslator):
         return Hypothesis(text, float(score), repaired)
 
     def source(self, line: str) -> str:
-        return self.outputs.source(line, self.source_vocabulary)
+        return self.outputs.source(self.labelled(line), self.source_vocabulary)
 
     def target(self, text: str) -> str:
         """Returns a given target as the model writes it."""

@@ -15,6 +15,7 @@ from t2t_lite.client.rest import Rest
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import find_version, read_card
+from t2t_lite.text.labels import label_of
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
@@ -28,6 +29,7 @@ class Backend(Protocol):
     """A model, for one thread at a time; all its methods raise T2TErrors that say what is wrong."""
 
     card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
+    example: str  # a short line that the model takes
 
     def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | response.ServedHypothesis]]:
         """Returns the outputs of each line, best first; those of a blank line are empty."""
@@ -44,18 +46,32 @@ class _Local:
 
         self.card, self._split = card, split
         self._lines = SentenceTranslator(translator) if split else translator
+        labels = () if translator.label else translator.source_vocabulary.labels
+        self.example = f"{labels[0]} a" if labels else "a"
+
+    @property
+    def aligning_head(self) -> dict[str, Any]:
+        """What the page shows at first, as attention.js takes it: the head that is an alignment, if there is one."""
+        hparams = self.card.get("hparams", {})
+        layer = hparams.get("alignment_layer")
+        if not (layer or hparams.get("guided_alignment")):
+            return {}
+        return {"show": {"heads": [1], **({"layer": layer} if layer else {})}}
 
     def translate(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
         limit = self._lines.decode.max_source_length - 1  # the end symbol is a piece, too
-        vocabulary = self._lines.source_vocabulary
         for line in [] if self._split else lines:
-            pieces = len(vocabulary.encode(vocabulary.line(line)))
+            pieces = len(self._encode(line))
             if pieces > limit:  # elsewhere such a line is cut, with a warning that nobody would see here
                 raise UsageError(
                     f"A line of {pieces} pieces is too long: the model reads {limit}. Break it in two, or start the "
                     "page with --split_sentences."
                 )
         return self._lines.translate(lines, nbest=self._lines.decode.beam_size)
+
+    def _encode(self, line: str) -> list[int]:
+        [ids] = self._lines.source_vocabulary.encode_source([self._lines.source(line)])
+        return ids
 
 
 class Run(_Local):
@@ -68,7 +84,7 @@ class Run(_Local):
     def attention(self, line: str) -> dict[str, Any]:
         from t2t_lite.insights.sentence import attend
 
-        return attend(self._translator, [line])[0].to_json()
+        return attend(self._translator, [line])[0].to_json() | self.aligning_head
 
 
 class Export(_Local):
@@ -85,30 +101,35 @@ class Export(_Local):
 
         if "attention" not in self._signatures:
             raise self._exported.lacks("attention")
-        pieces = len(self._lines.source_vocabulary.encode(line)) + 1
+        pieces = len(self._encode(line)) + 1
         if pieces > ATTENTION_PIECES:
             raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")
-        outputs = self._signatures["attention"](inputs=tf.constant([line.encode("utf-8")]))
-        return _drawing(line, {name: value.numpy() for name, value in outputs.items()})
+        outputs = self._signatures["attention"](inputs=tf.constant([self._lines.labelled(line).encode("utf-8")]))
+        return _drawing(line, {name: value.numpy() for name, value in outputs.items()}) | self.aligning_head
 
 
-def open_run(request: OpenRequest, split: bool = False) -> Run:
-    """Opens a run, or several as an ensemble; raises as `OpenRequest.check` before TensorFlow is loaded."""
+def open_run(request: OpenRequest, split: bool = False, language: str | None = None) -> Run:
+    """Opens a run, or several as an ensemble; raises as `OpenRequest.check` before TensorFlow is loaded.
+
+    Args:
+        split: translate each sentence of a line by itself.
+        language: that all lines are translated into, of a model with labels of several; as for all backends.
+    """
     request.check()
     load_tensorflow()
     from t2t_lite.export.model_card import make_card
 
     run = request.open_to_decode()
-    return Run(run.translator, make_card(run), split)
+    return Run(run.translator.with_language(language), make_card(run), split)
 
 
-def open_export(folder: str, split: bool = False) -> Export:
+def open_export(folder: str, split: bool = False, language: str | None = None) -> Export:
     """Opens an export; raises, before TensorFlow is loaded, as `read_card`."""
     read_card(find_version(folder))
     load_tensorflow()
     from t2t_lite.export.exported import ExportedTranslator
 
-    return Export(ExportedTranslator(folder), split)
+    return Export(ExportedTranslator(folder).with_language(language), split)
 
 
 class Server:
@@ -118,14 +139,19 @@ class Server:
         T2TError: the server cannot be reached or has no such model.
     """
 
-    def __init__(self, server: str, model: str) -> None:
+    example = "a"
+
+    def __init__(self, server: str, model: str, language: str | None = None) -> None:
+        self._label = f"{label_of(language)} " if language else ""
         self._target = target = Target.parse(server, model)
         with contextlib.ExitStack() as stack:
             self._rest = stack.enter_context(contextlib.closing(Rest(target)))
             self._translator = stack.enter_context(
                 client.ServerTranslator(server, model, batch_size=1, timeout=_TIMEOUT)  # every server takes one line
             )
-            outputs = self._rest.predict("nbest", ["a"], _TIMEOUT).get("outputs")  # as many as the beam size
+            outputs = self._rest.predict("nbest", [self._labelled("a")], _TIMEOUT).get(
+                "outputs"
+            )  # as many as the beam size
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
                 raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
             self._nbest = len(outputs[0])
@@ -134,10 +160,13 @@ class Server:
             self.close = stack.pop_all().close
 
     def translate(self, lines: Sequence[str]) -> list[list[response.ServedHypothesis]]:
-        return self._translator.translate(lines, nbest=self._nbest)
+        return self._translator.translate([*map(self._labelled, lines)], nbest=self._nbest)
+
+    def _labelled(self, line: str) -> str:
+        return f"{self._label}{line}" if line.strip() else line
 
     def attention(self, line: str) -> dict[str, Any]:
-        outputs = self._rest.predict("attention", [line], _TIMEOUT)
+        outputs = self._rest.predict("attention", [self._labelled(line)], _TIMEOUT)
         try:
             return _drawing(line, outputs)
         except (LookupError, TypeError, ValueError, OverflowError) as error:

@@ -67,7 +67,7 @@ const showAttention = (message) => {
   const translation = weights?.translations[chosen()] ?? weights?.translations[0];
   caption.textContent = message ?? (translation ? `${weights.text} → ${translation.text}` : "Type a sentence first.");
   if (!translation) drawing.replaceChildren();
-  else showing = drawAttention(drawing, { ...weights, translations: [translation] }, showing?.());
+  else showing = drawAttention(drawing, { ...weights, translations: [translation] }, showing?.() ?? weights.show);
 };
 
 const choose = (which) => {

@@ -65,6 +65,11 @@ _OF_IMPORTED = {
     "pieces": "[[source_names[i] for i in source.encode(source.line(line))] for line in lines]",
     "text": "target.decode(target_ids[name] for name in result.hypotheses[0])",
 }
+_OF_LABELS = """\
+[
+            [label, *source.encode(text, out_type=str)] if label else []
+            for label, _, text in (line.partition(" ") for line in lines)
+        ]"""
 _GNMT = """
 CTranslate2 divides a log-probability by length^A, t2t-lite by ((5 + length) / 6)^alpha, and this model was made for
 alpha = {alpha}. A = alpha * L / (L + 5) weighs lengths near L alike; {penalty:.2f} is for L = {length} pieces, the end
@@ -76,6 +81,9 @@ outputs (patience=2 looks at more), and takes an end only from the {beam_size} b
 twice as many. So with length_penalty=0 both find nearly always the same outputs. An output that does not end runs to
 max_decoding_length, here {max_output} pieces for every input. t2t-lite stops {extra} pieces after {times}the input's
 length.
+"""
+_LABELS = """
+Each line begins with the label of its target language and a space: {labels}.
 """
 _OF_TREES = """
 This model is a parser. Its sentences are words separated by single spaces, with -LRB- and -RRB- for ( and ). The
@@ -103,9 +111,13 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     alpha, is_power = translator.decode.length_penalty, translator.decode.length_penalty_form == "power"
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
+    labels = translator.source_vocabulary.labels
+    if trained and labels:
+        parts["pieces"] = _OF_LABELS
     for side, name in (("{source}", vocabularies[0]), ("{target}", vocabularies[-1])):
         parts["reading"] = parts["reading"].replace(side, name)
-    text = _README + (_POWER if is_power else _GNMT) + _SEARCH + ("" if translator.outputs.is_text else _OF_TREES)
+    text = _README + (_POWER if is_power else _GNMT) + _SEARCH + (_LABELS if labels else "")
+    text += "" if translator.outputs.is_text else _OF_TREES
     return text.format(
         **parts,
         beam_size=translator.decode.beam_size,
@@ -117,4 +129,5 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         times="" if translator.decode.max_length_factor == 1 else f"{translator.decode.max_length_factor:g} times ",
         alpha=alpha,
         length=USUAL_LENGTH,
+        labels=", ".join(labels),
     )

@@ -86,7 +86,8 @@ class ExportedTranslator(LineTranslator):
             return self._align(lines)
         if nbest > 1 and self._nbest is None:
             raise self.lacks("nbest")
-        answer = (self._best if nbest == 1 else self._nbest)(inputs=tf.constant([line.encode() for line in lines]))
+        inputs = tf.constant([self.labelled(line).encode() for line in lines])
+        answer = (self._best if nbest == 1 else self._nbest)(inputs=inputs)
         texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
         return [
             [Hypothesis(text.decode(), float(score)) for text, score in zip(row[:nbest], values[:nbest], strict=True)]

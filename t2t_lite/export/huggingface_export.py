@@ -8,6 +8,7 @@ folder has the vector of the start, and a bias with which `<pad>` takes no share
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ MODEL_FILE, CONFIG_FILE, SEARCH_FILE, TOKENIZER_FILE = (
     "generation_config.json",
     "tokenizer_config.json",
 )
+_log = logging.getLogger("t2t_lite")
+
 _SPM = ("source.spm", "target.spm")
 _VOCAB = ("vocab.json", "target_vocab.json")
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16
@@ -62,6 +65,11 @@ def export_huggingface(
     if origin.toolkit != "MarianMT":
         origin = Origin()
     pieces = [list_pieces(side) for side in sides]
+    if len(pieces[0]) != len(pieces[1]):
+        _log.warning(
+            "warning: source and target have %d and %d pieces; transformers opens such a model from its release 5 on.",
+            *(side.size for side in sides),
+        )
     rows = _rows(pieces, origin)
     weights, start = _weights(model, rows, pieces, origin)
     shared, tied = SOURCE not in weights, SOFTMAX not in weights
@@ -203,10 +211,8 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
     never = [[pad]] if decode.unknown_output else [[pad], [rows[UNK]]]
     found: dict[str, Any] = {"num_beams": decode.beam_size, "length_penalty": power_penalty(decode)}
     if not decode.max_length_factor:  # the length of the input counts for nothing, as in transformers
-        if kept.get("max_new_tokens"):
-            found["max_new_tokens"] = decode.extra_length
-        else:
-            found["max_length"] = decode.extra_length + 1  # with the start
+        name, counted = ("max_new_tokens", 0) if kept.get("max_new_tokens") else ("max_length", 1)
+        found[name] = decode.extra_length + counted
     if not kept:
         return {
             "max_length": _LONGEST,

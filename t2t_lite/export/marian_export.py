@@ -187,7 +187,6 @@ def _decoder(translator: Translator, vocabularies: Sequence[str]) -> str:
     lines += [
         f"beam-size: {decode.beam_size}",
         f"normalize: {power_penalty(decode):g}",
-        *([] if decode.extra_length else [f"max-length-factor: {decode.max_length_factor:g}"]),  # else Marian's own, 3
         "word-penalty: 0",
         f"allow-unk: {'true' if decode.unknown_output else 'false'}",
         "mini-batch: 16",

@@ -55,7 +55,9 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
     translator, problem, checkpoint = run.translator, run.spec.make_problem(), Path(run.checkpoint)
     int8 = int8_matrices(translator.model).values()
     shapes = [kernel.shape for kernel in int8] + [tuple(weight.shape) for weight in translator.model.weights]
-    languages = {"source_language": problem.source_language, "target_language": problem.target_language}
+    languages: dict[str, Any] = {name: getattr(problem, name) for name in ("source_language", "target_language")}
+    if labels := translator.source_vocabulary.labels:
+        languages["labels"] = list(labels)
     scores, imported, splits = _scores(run, problem), _origin(run.output_dir), _splits(run)
     outputs = translator.outputs
     trees = {} if outputs.is_text else {"trees": {**outputs.describe(), problem.metric: _signature(problem)}}

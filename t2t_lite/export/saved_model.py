@@ -209,7 +209,7 @@ class ServedModel(tf.Module):
         return self._text.source(inputs)
 
     def _encode(self, inputs: Any) -> Any:
-        return self._source.encode(inputs, self._max_source_length)
+        return self._source.encode_source(inputs, self._max_source_length)
 
     def _write(self, ids: Any, inputs: Any) -> Any:
         """int32 [B, T], string [B] as read -> string [B]."""

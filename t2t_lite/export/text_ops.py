@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.export.label_ops import GraphLabels, prepend
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.registry import VOCABULARY_OPS
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -27,8 +28,10 @@ class GraphText(tf.Module):
 
     def __init__(self, vocabulary: AnyVocabulary) -> None:
         super().__init__()
+        self._labels = None  # where they are no part of the vocabulary's `line`
         if isinstance(vocabulary, Vocabulary):
             self._tokenizer: Any = _GraphPieces(vocabulary)
+            self._labels = GraphLabels(vocabulary.label_ids) if vocabulary.labels else None
         else:
             self._tokenizer = VOCABULARY_OPS.get(vocabulary.suffix)(vocabulary)
         self._size, self._unknown = vocabulary.size, vocabulary.unknown
@@ -38,9 +41,19 @@ class GraphText(tf.Module):
 
         Bytes that are no UTF-8 become U+FFFD, which is an unknown piece unless the vocabulary can write it.
         """
-        texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
-        texts = tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
-        return _end(self._tokenizer.tokenize(self._tokenizer.line(texts)), max_length)
+        return _end(self._ids(_read(texts, max_length)), max_length)
+
+    def encode_source(self, texts: Any, max_length: int) -> Any:
+        """As `encode`, of sources: a label is one id, and a text without one stops the graph if there are labels."""
+        texts = _read(texts, max_length)
+        if self._labels is None:
+            return _end(self._ids(texts), max_length)
+        rest, labels, known = self._labels.split(texts)
+        rest = self._labels.check(texts, rest, known)
+        return _end(prepend(labels, known, self._ids(rest)), max_length)
+
+    def _ids(self, texts: Any) -> Any:
+        return self._tokenizer.tokenize(self._tokenizer.line(texts))
 
     def clean(self, ids: Any, max_length: int) -> Any:
         """int32 [B, N] -> ragged int32 [B, N] as `encode` gives: PAD and EOS left out.
@@ -104,6 +117,12 @@ def sentencepiece_tokenizer(vocabulary: Vocabulary) -> Any:
     # process would use the first vocabulary in place of every other. (The ids' type is int32 by default.)
     name = f"vocabulary_{vocabulary.checksum[:32]}"
     return tensorflow_text.SentencepieceTokenizer(model=vocabulary.data, name=name)
+
+
+def _read(texts: Any, max_length: int) -> Any:
+    """string [B] -> string [B]: valid UTF-8, far more than `max_length` pieces of it; "" for a blank text."""
+    texts = utf_8(tf.strings.substr(texts, 0, min(max_length * _BYTES_PER_PIECE, tf.int32.max)))
+    return tf.where(tf.strings.regex_full_match(texts, BLANK), "", texts)
 
 
 def utf_8(texts: Any) -> Any:

@@ -36,12 +36,12 @@ def write_warmup(
         signatures: those of the export, by name; their inputs are called "inputs", "targets" and "ids".
         batch_size: sentences of the largest request.
     """
-    short, long = _text(source, _SHORT), _text(source, _LONG)
+    short, long = (_source(source, pieces) for pieces in (_SHORT, _LONG))
 
     def row(spec: Any) -> Any:
         if spec.name != "ids":
             return _text(target, _SHORT) if spec.name == "targets" else short
-        ids, width = source.encode(short), spec.shape[1]
+        [ids], width = source.encode_source([short]), spec.shape[1]
         return (ids + [PAD] * width)[:width]
 
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
@@ -51,6 +51,12 @@ def write_warmup(
                 requests = [{"inputs": [text] * n} for n in sorted({1, batch_size}) for text in (short, long)]
             for inputs in requests:
                 writer.write(prediction_log(name, inputs))
+
+
+def _source(vocabulary: AnyVocabulary, pieces: int) -> str:
+    """A text, after a label if the vocabulary has any: without one, a server would not finish its warm-up."""
+    text = _text(vocabulary, pieces)
+    return f"{vocabulary.labels[0]} {text}" if vocabulary.labels else text
 
 
 def _text(vocabulary: AnyVocabulary, pieces: int) -> str:

@@ -43,7 +43,8 @@ def compare(translator: Translator, inputs: Sequence[str], outputs: Sequence[str
     different = [(inputs[i], outputs[i], text) for i, text in zip(rows, ours, strict=True) if outputs[i] != text]
 
     def at_limit(line: str, *texts: str) -> bool:
-        limit = translator.longest_output(len(vocabulary.encode(vocabulary.line(line))) + 1) - 1
+        [source] = vocabulary.encode_source([vocabulary.source_line(line)])
+        limit = translator.longest_output(len(source) + 1) - 1
         return any(len(target.encode(text)) >= limit for text in texts)
 
     free = [row for row in different if not at_limit(*row)]

@@ -14,12 +14,12 @@ from t2t_lite.export.marian_layout import KEY
 from t2t_lite.importers import marian_cleaning
 from t2t_lite.importers.marian_files import Arrays, inside, read_yaml
 from t2t_lite.importers.marian_vocabulary import (
-    LABEL,
     MarianVocabulary,
     check_pieces,
     load_sentencepiece,
     read_pieces,
 )
+from t2t_lite.text.labels import is_label
 
 _OF_TRAINING = (".optimizer.npz", ".ema.npz")  # beside a model; not needed
 _SPM = ("source.spm", "target.spm")
@@ -155,7 +155,7 @@ def make_vocabularies(
     Args:
         pieces, models: of each side; see `MarianVocabulary.make`.
     """
-    labels = [piece for piece in pieces[0] if re.fullmatch(LABEL, piece)]
+    labels = [piece for piece in pieces[0] if is_label(piece)]
     source = MarianVocabulary.make(pieces[0], models[0], cleaning, labels)
     target = MarianVocabulary.make(pieces[1], models[1], cleaning)
     return (source, source) if source.data == target.data else (source, target)

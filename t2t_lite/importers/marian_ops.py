@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.export.label_ops import GraphLabels, prepend
 from t2t_lite.export.lookup_ops import GraphLookup
-from t2t_lite.export.text_ops import BLANK, utf_8
+from t2t_lite.export.text_ops import utf_8
 from t2t_lite.ids import PAD, UNK
-from t2t_lite.importers.marian_vocabulary import LABEL, MarianVocabulary
+from t2t_lite.importers.marian_vocabulary import MarianVocabulary
 from t2t_lite.registry import VOCABULARY_OPS
 from t2t_lite.text.line_breaks import BREAKS
 
@@ -31,38 +32,26 @@ class GraphMarian(tf.Module):
         self._texts = tf.constant(np.array(vocabulary.texts, object), tf.string)
         self._lookup = GraphLookup(list(vocabulary.ids))
         self._ids = tf.constant(list(vocabulary.ids.values()), tf.int32)
-        self._labels = GraphLookup(vocabulary.labels)
+        self._labels = GraphLabels({label: vocabulary.ids[label] for label in vocabulary.labels})
         name = f"marian_{vocabulary.checksum[:32]}"  # see text_ops.sentencepiece_tokenizer
         self._tokenizer = tensorflow_text.SentencepieceTokenizer(vocabulary.model, out_type=tf.string, name=name)
 
     def line(self, texts: Any) -> Any:
         """string [B] -> string [B], as `MarianVocabulary.line`; a text without a known label stops the graph."""
-        labels, rest, known = self._split(tf.strings.regex_replace(texts, BREAKS, " "))
-        if self._vocabulary.labels:
-            blank = tf.strings.regex_full_match(texts, BLANK)
-            wrong = tf.boolean_mask(tf.strings.substr(texts, 0, 60, unit="UTF8_CHAR"), ~known & ~blank)
-            reason = f"A line {self._vocabulary.no_label}"  # first, as it is what a client shows
-            checked = tf.debugging.Assert(tf.equal(tf.size(wrong), 0), [reason, wrong], 1)
-            with tf.control_dependencies([checked]):
-                rest = tf.identity(rest)
+        texts = tf.strings.regex_replace(texts, BREAKS, " ")
+        rest, ids, known = self._labels.split(texts)
+        rest = self._labels.check(texts, rest, known)
         for pattern, replacement in self._vocabulary.cleaning:
             rest = tf.strings.regex_replace(rest, pattern, replacement)
-        return tf.where(known, tf.strings.join([labels, rest], " "), rest)
-
-    def _split(self, texts: Any) -> tuple[Any, Any, Any]:
-        """string [B] -> labels and the rest, string [B], and bool [B], whether there is a known label."""
-        labels = tf.strings.regex_replace(texts, f"(?s)^({LABEL}).*$", r"\1")
-        _, known = self._labels(labels)
-        rest = tf.strings.regex_replace(texts, rf"(?s)^{LABEL}[\t-\r ]?", "")
-        return labels, tf.where(known, rest, texts), known
+        return tf.where(known, tf.strings.join([tf.gather(self._pieces, ids), rest], " "), rest)
 
     def tokenize(self, texts: Any) -> Any:
         """string [B] -> ragged int32 [B, N], as `encode`."""
-        labels, rest, known = self._split(texts)
+        rest, labels, known = self._labels.split(texts)
         pieces = self._tokenizer.tokenize(rest)
-        pieces = tf.concat([tf.ragged.boolean_mask(labels[:, None], known[:, None]), pieces], axis=1)
         place, found = self._lookup(pieces.flat_values)
-        return pieces.with_flat_values(tf.where(found, tf.gather(self._ids, place), UNK))
+        ids = pieces.with_flat_values(tf.where(found, tf.gather(self._ids, place), UNK))
+        return prepend(labels, known, ids)
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as `text_of`."""

@@ -20,13 +20,12 @@ from t2t_lite.files import json_text
 from t2t_lite.ids import PAD, UNK
 from t2t_lite.registry import VOCABULARIES
 from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
+from t2t_lite.text.labels import missing_label, split_label
 from t2t_lite.text.line_breaks import breaks_as_spaces
 
 FORMAT = 1
 SPECIAL = ("</s>", "<unk>")  # Marian's first pieces; no text is cut into them here, and there text "</s>" ends a line
 PADDING = "<pad>"  # has no id in Marian
-LABEL = r">>[^<>\s]+<<"  # the target language, before the text; also for RE2
-_LINE = re.compile(rf"(?s)({LABEL})[\t-\r ]?(.*)")
 _PIECE = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^"'].*?):\s+(\d{1,9})""")
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _LONGEST = 4096  # characters of a line
@@ -106,33 +105,16 @@ class MarianVocabulary(AnyVocabulary):
         Raises:
             DataError: the model has labels, and the line does not begin with one of them.
         """
-        label, rest = self._split(breaks_as_spaces(text))
+        label, rest = split_label(breaks_as_spaces(text), self.labels)
         if self.labels and not label and text.strip():
-            raise DataError(f"{text[:60]!r} {self.no_label}")
+            raise missing_label(text, self.labels)
         for pattern, replacement in self._rules:
             rest = pattern.sub(replacement, rest)
         return f"{label} {rest}" if label else rest
 
-    def label(self, text: str) -> str:
-        """Returns the known label with which a line begins, or ""."""
-        return self._split(text)[0]
-
-    @property
-    def no_label(self) -> str:
-        """What is wrong with a line without a known label."""
-        return (
-            "does not begin with the label of a target language that this model knows. Write one of these and a space "
-            f"before each line: {', '.join(self.labels)}."
-        )
-
-    def _split(self, text: str) -> tuple[str, str]:
-        """The label of a text, "" if it has no known one, and the rest."""
-        match = _LINE.match(text)
-        return (match[1], match[2]) if match and match[1] in self.labels else ("", text)
-
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a line, without EOS; a known label at its start is one id."""
-        label, rest = self._split(text)
+        label, rest = split_label(text, self.labels)
         pieces = [label] if label else []
         return [self.ids.get(piece, UNK) for piece in (*pieces, *self._processor.encode(rest, out_type=str))]
 

@@ -17,7 +17,6 @@ from t2t_lite.ids import EOS
 from t2t_lite.insights.page import KINDS
 from t2t_lite.layers.functions import use
 from t2t_lite.ops.graph import PLAIN
-from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 # Nobody can read a picture of more pieces, and the weights grow with the square. Longer outputs are cut.
 MAX_PIECES = 120
@@ -81,7 +80,8 @@ def attend(translator: Translator, texts: Sequence[str], target: str | None = No
 def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     model, vocabulary = translator.model, translator.target_vocabulary
     most = min(MAX_PIECES, translator.decode.max_source_length)
-    source = _encode("sentence", translator.source(text), translator.source_vocabulary, most)
+    read = translator.source(text)
+    source = _end("sentence", read, translator.source_vocabulary.encode_source([read])[0], most)
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
         outputs, scores = (x[0] for x in translator.run_search([text], [source], early_stop=False))
@@ -97,7 +97,8 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
                 "brackets, or a linearised one such as '(S (NP DT NN )NP )S', with labels and tags that are in the "
                 "parser's training trees."
             )
-        targets = np.array([_encode("target", translator.target(target), vocabulary, MAX_PIECES)], np.int32)
+        read = translator.target(target)
+        targets = np.array([_end("target", read, vocabulary.encode(read), MAX_PIECES)], np.int32)
     with use(PLAIN):  # as in a graph, with the same bits
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
@@ -112,9 +113,9 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 
-def _encode(what: str, text: str, vocabulary: AnyVocabulary, limit: int) -> list[int]:
-    """The ids of `text`, as the model reads or writes it, ended by EOS."""
-    ids = [*vocabulary.encode(text), EOS]
+def _end(what: str, text: str, ids: Sequence[int], limit: int) -> list[int]:
+    """The ids of `text` and EOS; UsageError if they are too many."""
+    ids = [*ids, EOS]
     if len(ids) > limit:
         raise UsageError(f"The {what} has {len(ids)} pieces; attention is shown for at most {limit}: {text!r:.200}")
     return ids

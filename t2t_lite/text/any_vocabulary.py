@@ -29,6 +29,7 @@ class AnyVocabulary(abc.ABC):
 
     suffix: ClassVar[str]  # of the name of its file in a run's folder
     unknown: int | None = None  # id of the piece for text without a piece, if there is one
+    labels: Sequence[str] = ()  # of target languages; a source line must begin with one of them (labels.py)
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -68,10 +69,6 @@ class AnyVocabulary(abc.ABC):
     def line(self, text: str) -> str:
         """Returns a line of text as training and decoding encode it."""
 
-    def label(self, text: str) -> str:
-        """Returns the label with which a line begins, and which each of its sentences needs; here there are none."""
-        return ""
-
     @abc.abstractmethod
     def encode(self, text: str) -> list[int]:
         """Returns the ids of a text as it is, without EOS."""
@@ -89,6 +86,14 @@ class AnyVocabulary(abc.ABC):
     def encode_many(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each line, without EOS."""
         return [self.encode(line) for line in lines]
+
+    def source_line(self, text: str) -> str:
+        """Returns a source line as training and decoding encode it; DataError without a label where it needs one."""
+        return self.line(text)
+
+    def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each source line, without EOS; a label at its start is one id."""
+        return self.encode_many(lines)
 
     def unknown_symbols(self, text: str) -> list[str]:
         """Returns what the unknown pieces of a text stand for; here words."""

@@ -25,7 +25,7 @@ class Outputs:
 
     def source(self, line: str, vocabulary: AnyVocabulary) -> str:
         """Returns a line as the model reads it with its source vocabulary."""
-        return vocabulary.line(line)
+        return vocabulary.source_line(line)
 
     def target(self, text: str, vocabulary: AnyVocabulary) -> str:
         """Returns a given target as the model writes it with its target vocabulary."""

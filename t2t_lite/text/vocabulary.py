@@ -10,6 +10,7 @@ import sentencepiece
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
+from t2t_lite.text.labels import is_label, missing_label, split_label
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 
@@ -27,6 +28,8 @@ class SpecialIdsError(DataError):
 class Vocabulary(AnyVocabulary):
     """A trained SentencePiece model whose first ids are PAD, EOS and UNK.
 
+    Its control symbols of the form of labels, such as ">>de<<", are labels; no text is cut into them.
+
     Args:
         data: the serialised SentencePiece model, as TensorFlow Text takes it too; the bytes of the vocabulary's file.
 
@@ -42,13 +45,15 @@ class Vocabulary(AnyVocabulary):
             if not data:
                 raise ValueError("no bytes")  # SentencePiece would wait for a later load
             self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=data)
-            self.pieces(range(self.size))  # fails if the text of a piece cannot be decoded; a model may write any
+            pieces = self.pieces(range(self.size))  # fails if the text of one cannot be decoded; a model may write any
         except (RuntimeError, OSError, ValueError) as error:
             raise DataError("This is not a SentencePiece model, or it is damaged.") from error
         special = (self._processor.pad_id(), self._processor.eos_id(), self._processor.unk_id())
         if special != (PAD, EOS, UNK):
             raise SpecialIdsError(special)
         super().__init__(data)
+        found = {piece: i for i, piece in enumerate(pieces) if is_label(piece) and self._processor.is_control(i)}
+        self.label_ids, self.labels = found, tuple(found)
 
     @property
     def size(self) -> int:
@@ -75,8 +80,20 @@ class Vocabulary(AnyVocabulary):
         ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=1)
         return ids
 
+    def source_line(self, text: str) -> str:
+        label, rest = split_label(text, self.labels)
+        if self.labels and not label and text.strip():
+            raise missing_label(text, self.labels)
+        return f"{label} {self.line(rest)}" if label else self.line(rest)
+
+    def encode_source(self, lines: Sequence[str]) -> list[list[int]]:
+        split = [split_label(line, self.labels) for line in lines]
+        ids = self.encode_many([rest for _, rest in split])
+        return [[self.label_ids[label], *row] if label else row for (label, _), row in zip(split, ids, strict=True)]
+
     def unknown_symbols(self, text: str) -> list[str]:
         """Returns what the unknown pieces of a text stand for: characters; words in a vocabulary of the kind "word"."""
+        _, text = split_label(text, self.labels)
         parts = zip(self.encode(text), self._processor.encode(text, out_type=str), strict=True)
         unknown = [part for i, part in parts if i == UNK]
         # Only a whole word has the mark of a space in it: the mark is a piece of all other kinds.

@@ -24,6 +24,7 @@ MAX_TRAINING_LINE = 4096  # characters
 # character.
 _NAMES = re.compile("<pad>|</s>|<unk>")
 _UNKNOWN_MARK = "\u2585"
+_BYTES = 256  # pieces of bytes
 
 _log = logging.getLogger("t2t_lite")
 
@@ -35,6 +36,8 @@ def train_vocabulary(
     kind: str = "bpe",
     character_coverage: float = 1.0,
     whole: Sequence[str] = (),
+    labels: Sequence[str] = (),
+    byte_fallback: bool = False,
     seed: int = 1,
     max_lines: int = 1_000_000,
     max_chars: int = 200_000_000,
@@ -51,6 +54,8 @@ def train_vocabulary(
             or not drawn.
         character_coverage: share of the characters that get pieces; 1.0 means all of them.
         whole: texts that are pieces of their own wherever they occur, for each of which `can_be_whole` holds; or "\\n".
+        labels: pieces that no text is cut into; their ids begin after UNK (labels.py).
+        byte_fallback: whether characters without a piece are written in pieces of bytes, and are not unknown.
         max_lines, max_chars: bounds of the sample.
 
     Raises:
@@ -65,9 +70,15 @@ def train_vocabulary(
     sample += sorted(words.difference(itertools.chain.from_iterable(map(_words, sample))))  # one a line, so none is cut
     if not sample:
         raise DataError("There is no text to train a vocabulary on: every line is empty, or left out with its pair.")
-    sample, settings = _keep_all_text(sample, kind, size)
+    sample, settings = _keep_all_text(sample, kind, size, labels)
     if whole:
         settings["user_defined_symbols"] = [*settings.get("user_defined_symbols", ()), *whole]
+    # Set only where they are wanted, so that other text gives the same file as before.
+    settings |= {"control_symbols": list(labels)} if labels else {}
+    if byte_fallback:
+        settings["byte_fallback"] = True
+        if size <= (least := _BYTES + UNK + 1 + len(labels) + len(whole)):
+            raise UsageError(f"vocab_size={size} is too small: with byte_fallback it has to be above {least}.")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -120,7 +131,7 @@ def _words(line: str) -> list[str]:
     return [word for word in line.replace("\0", " ").split(" ") if word.strip()]
 
 
-def _keep_all_text(sample: list[str], kind: str, size: int) -> tuple[list[str], dict[str, Any]]:
+def _keep_all_text(sample: list[str], kind: str, size: int, labels: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Returns the text without U+2585, and settings that give pieces to it and to all characters of special names.
 
     Text that holds neither is trained on unchanged, so that it gives the same vocabulary as before.
@@ -133,9 +144,10 @@ def _keep_all_text(sample: list[str], kind: str, size: int) -> tuple[list[str], 
         cut = re.compile(rf"\S*{_UNKNOWN_MARK}\S*" if kind == "word" else _UNKNOWN_MARK)  # words are taken whole
         sample = [cut.sub(" ", line) for line in sample]
         settings |= {} if kind == "word" else {"user_defined_symbols": [_UNKNOWN_MARK]}
-    lacking = {char for line in sample if "<" in line for name in _NAMES.findall(line) for char in name}
+    names = re.compile("|".join([_NAMES.pattern, *map(re.escape, labels)]))
+    lacking = {char for line in sample if "<" in line for name in names.findall(line) for char in name}
     for line in sample if lacking else ():
-        lacking.difference_update(_NAMES.sub("", line))
+        lacking.difference_update(names.sub("", line))
         if not lacking:
             break
     if lacking and kind != "word":

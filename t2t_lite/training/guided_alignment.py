@@ -1,4 +1,4 @@
-"""Loss of an attention head on given alignments (Garg et al., 2019, section 4.2, in Marian's form).
+"""Loss of an attention head on given alignments: that of Garg et al. (2019, arXiv:1909.02074) in Marian's form.
 
 Legend: B rows, T target length, S source length.
 """

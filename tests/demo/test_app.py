@@ -71,6 +71,22 @@ def test_attention_and_card(client: Any, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
+    ("settings", "show"),
+    [
+        ({}, None),
+        ({"alignment_layer": 1}, {"heads": [1], "layer": 1}),
+        ({"guided_alignment": 0.1}, {"heads": [1]}),  # of the last layer, which is shown anyway
+    ],
+)
+def test_the_head_that_aligns_is_shown_first(
+    translator: Translator, settings: dict[str, Any], show: dict[str, Any] | None
+) -> None:
+    run = Run(translator, {**CARD, "hparams": {**CARD["hparams"], **settings}})  # type: ignore[dict-item]
+    client = make_app(run, HOST).test_client()
+    assert client.post("/attention", json={"text": LINES[0]}).json.get("show") == show
+
+
+@pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
         ("translate", {"text": "a" * (MAX_CHARACTERS + 1)}, 400, "2,001 characters; at most 2,000"),

@@ -171,7 +171,7 @@ def test_a_version_has_all_it_takes(text: Text, tmp_path: Path) -> None:
     before = [weight.value.numpy() for weight in shared.model.weights]
     assert export_ctranslate2(shared, tmp_path, {"step": 7}, precision="float32") == tmp_path / "1"
     assert export_ctranslate2(separate, tmp_path, {}, precision="int8") == tmp_path / "2"
-    always = {"model.bin", "config.json", "README.txt", "model_card.json"}
+    always = {"model.bin", "config.json", "README.md", "README.txt", "model_card.json"}
     assert _names(tmp_path / "1") == always | {"shared_vocabulary.json", "vocabulary.model"}
     sides = ("source", "target")
     both = {f"{side}_vocabulary.json" for side in sides} | {f"vocabulary.{side}.model" for side in sides}

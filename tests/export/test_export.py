@@ -191,7 +191,8 @@ def test_the_folder_has_its_vocabularies_and_a_card(exported: Exported) -> None:
     names = {str(p.relative_to(exported.version)) for p in exported.version.rglob("*") if p.is_file()}
     assets = {f"assets/{name}" for name in (CARD_FILE, "vocabulary.source.model", "vocabulary.target.model")}
     variables = {"variables/variables.index", "variables/variables.data-00000-of-00001"}
-    assert names == {"saved_model.pb", "fingerprint.pb", f"assets.extra/{WARMUP_FILE}"} | assets | variables
+    others = {"README.md", "saved_model.pb", "fingerprint.pb", f"assets.extra/{WARMUP_FILE}"}
+    assert names == others | assets | variables
     loaded = Vocabulary.load(exported.version / "assets" / "vocabulary.source.model")
     assert loaded.checksum == exported.translator.source_vocabulary.checksum
     card = json.loads((exported.version / "assets" / CARD_FILE).read_text())

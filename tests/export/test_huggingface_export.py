@@ -11,12 +11,12 @@ import pytest
 from t2t_lite import config
 from t2t_lite.cli import exporter, importer
 from t2t_lite.decoding.translate import Translator
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DamagedError, UsageError
 from t2t_lite.export.expressible import check_recipe
 from t2t_lite.export.huggingface_export import export_huggingface
 from t2t_lite.export.origin import Origin
 from t2t_lite.ids import PAD
-from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
+from t2t_lite.importers import huggingface, huggingface_files, kept_files, run_folder, t2t_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -68,7 +68,7 @@ def _json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-@pytest.mark.commit("toy", "all_apart")
+@pytest.mark.commit("all_apart")
 @pytest.mark.parametrize("name", _NAMES)
 def test_an_import_comes_out_as_it_went_in(tmp_path: Path, name: str) -> None:
     folder = _folder(tmp_path / "model", name)
@@ -121,10 +121,14 @@ def _logits(model: Any, source: list[int], target: list[int]) -> Any:
     return np.array(model({"source": np.array([source], np.int32), "target": np.array([target], np.int32)}))[0]
 
 
+@pytest.mark.commit("biases, start", "two vocabularies")
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_model_that_was_trained_here_opens_again(tmp_path: Path, variant: str) -> None:
+def test_a_model_that_was_trained_here_opens_again(
+    tmp_path: Path, variant: str, caplog: pytest.LogCaptureFixture
+) -> None:
     translator = _translator(variant)
     version = export_huggingface(translator, tmp_path, {}, Origin())
+    assert ("from its release 5 on" in caplog.text) == variant.startswith("two")
     imported, (source, target) = huggingface.read(huggingface_files.find(version))
     assert not imported.ignored
     again = t2t_model.build(imported, run_folder.recipe(imported, {}))
@@ -169,3 +173,30 @@ def test_what_marianmt_cannot_compute_is_named(changes: dict[str, Any], message:
 def test_other_models_are_refused() -> None:
     with pytest.raises(UsageError, match="runs the model 'transformer', not 'rnn'; export it with"):
         check_recipe("huggingface", "rnn", SMALL)
+
+
+def _origin(**biases: Any) -> Origin:
+    return Origin("MarianMT", {}, kept_files.biases_file(biases))
+
+
+def test_biases_are_restored_only_where_they_add_up_to_those_of_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    rng = np.random.default_rng(1)
+    key, value, output, product = (rng.normal(size=shape).astype(np.float32) for shape in (4, 4, 4, (4, 4)))
+    origin = _origin(**{"a/key_bias": key, "a/value_bias": value, "a/output_bias": output})
+    weights = {"a/output": product, "a/output_bias": output + value @ product}
+    restored = dict(weights)
+    origin.restore_biases(restored)
+    for name, bias in (("key", key), ("value", value), ("output", output)):
+        np.testing.assert_array_equal(restored[f"a/{name}_bias"], bias)
+    changed = {**weights, "a/output_bias": weights["a/output_bias"] + 1e-3}
+    restored = dict(changed)
+    origin.restore_biases(restored)
+    assert restored.keys() == changed.keys()
+    assert "The biases of a/* have changed since the import" in caplog.text
+
+
+def test_a_damaged_origin_is_named() -> None:
+    with pytest.raises(DamagedError, match=r"imported/config.json of the imported run is damaged. Import the model ag"):
+        Origin("MarianMT", {}, {"config.json": b"["}).json_object("config.json")
+    with pytest.raises(DamagedError, match=r"imported/biases.npz of the imported run is damaged"):
+        Origin("MarianMT", {}, {"biases.npz": b"PK\3\4"}).restore_biases({})

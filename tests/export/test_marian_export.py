@@ -57,7 +57,7 @@ def _round_trip(tmp_path: Path, folder: Path, *flags: str) -> Path:
     return run / "export_marian" / "1"
 
 
-@pytest.mark.commit("toy", "gelu_untied")
+@pytest.mark.commit("toy")
 @pytest.mark.parametrize("name", NAMES)
 def test_an_import_comes_out_as_it_went_in(tmp_path: Path, name: str) -> None:
     version = _round_trip(tmp_path, GOLDEN / name)
@@ -86,8 +86,15 @@ def test_settings_that_are_said_in_another_way_come_out_in_that_way(tmp_path: Pa
     (folder / "LICENSE").write_text("Creative Commons\n\nAttribution 4.0 International\n")
     version = _round_trip(tmp_path, folder)
     assert _settings(_arrays(version, "model.npz")) == _settings(_arrays(folder, "opus.npz"))
-    assert (version / "LICENSE").read_bytes() == (folder / "LICENSE").read_bytes()
-    assert "\nlicense: cc-by-4.0\n" in (version / "README.md").read_text()
+    versions = [version]
+    for name, base in (("saved_model", "export"), ("ctranslate2", "export_ctranslate2")):
+        assert exporter.main([f"--output_dir={tmp_path / 'run'}", f"--format={name}"]) == 0
+        versions.append(tmp_path / "run" / base / "1")
+    for version in versions:
+        assert (version / "LICENSE").read_bytes() == (folder / "LICENSE").read_bytes()
+        readme = (version / "README.md").read_text()
+        assert "\nlicense: cc-by-4.0\n" in readme
+        assert "The licence that it came with, cc-by-4.0, in the file LICENSE, is that of this model, too." in readme
 
 
 def _translator(variant: str, **changes: Any) -> Translator:
@@ -103,6 +110,7 @@ def _logits(model: Any, source: list[int], target: list[int]) -> Any:
     return np.array(model({"source": np.array([source], np.int32), "target": np.array([target], np.int32)}))[0]
 
 
+@pytest.mark.commit("pre-norm, untied", "two vocabularies")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_model_that_was_trained_here_opens_again(tmp_path: Path, variant: str) -> None:
     translator = _translator(variant)

@@ -349,7 +349,7 @@ def test_other_types_of_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("config.json", b"[" * 99999, "JSON"),
         ("config.json", b"\xff", "JSON"),
         ("config.json", b"[]", "JSON object"),
-        ("config.json", b'{"a": [' + b"[]," * (6 << 20), "longer than 16,777,216 bytes"),
+        pytest.param("config.json", b'{"a": [' + b"[]," * (6 << 20), "longer than 16,777,216 bytes", id="a long one"),
         ("generation_config.json", b"x", "JSON"),
         ("vocab.json", b'{"a": 0}', "40"),
         ("vocab.json", b'{"a": "0"}', "40"),

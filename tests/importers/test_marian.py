@@ -14,7 +14,7 @@ import pytest
 
 import t2t_lite
 from t2t_lite.cli import decoder, exporter, importer
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.importers import marian_folder
 from tests.importers.marian_golden import GOLDEN, NAMES, changed, errors, lines, log_probs, outputs, read, set_setting
 
@@ -120,6 +120,25 @@ def test_best_outputs_are_those_of_marian(
         same = [ours.text == text for ours, text in zip(found, texts, strict=True)]
         assert sum(same) == equal
         assert all(abs(gain) <= 2e-6 if is_same else gain > 0 for gain, is_same in zip(better, same, strict=True))
+
+
+@pytest.mark.commit
+def test_a_target_language_writes_the_label(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert importer.main([f"--checkpoint={GOLDEN / 'labels'}", f"--output_dir={run}"]) == 0
+    loaded = t2t_lite.load(run)
+    found = {}
+    for label in (">>aaa<<", ">>bbb<<"):
+        labelled = [line for line in lines("labels") if line.startswith(label)][:4]
+        texts = [line.removeprefix(f"{label} ") for line in labelled]
+        found[label] = loaded.translate([*texts, ""], target_language=label[2:-2])
+        assert found[label] == [*loaded.translate(labelled), ""]
+    assert found[">>aaa<<"] != found[">>bbb<<"]
+    for language, message in (("aab", "this model writes aaa, bbb. Did you mean 'aaa'"), (">>aaa<<", "aaa, bbb")):
+        with pytest.raises(UsageError, match=message):
+            loaded.translate(["ro ri."], target_language=language)
+    with pytest.raises(DataError, match=r"'ro ri\.' does not begin with the label .* --target_language=CODE"):
+        loaded.translate(["ro ri."])
 
 
 def test_the_form_of_the_length_penalty_counts(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Alignments of models that Marian trained with guided alignment; tests/golden/marian.py made the files."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 
 from t2t_lite.cli import decoder, exporter, importer
 from t2t_lite.cli.output import Form
-from t2t_lite.decoding.alignments import BLANK, Alignment
-from t2t_lite.decoding.translate import Hypothesis
-from t2t_lite.importers import run_folder, t2t_model
+from t2t_lite.decoding.alignments import BLANK, Alignment, check_aligns
+from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.errors import UsageError
+from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
+from t2t_lite.models.ensemble import Ensemble
 from tests.importers.marian_golden import GOLDEN, changed, lines, outputs, read, refused, set_setting
 
 _TRAINED = "guided-alignment: corpus.align\n"
@@ -93,6 +96,22 @@ def test_weights_in_text_and_in_an_export_are_those_of_marian(
     assert decoder.main([f"--saved_model={base}", text, "--alignments=hard", "--nbest=2"]) == 2
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["aligned", "aligned_first"])
+def test_ctranslate2_aligns_by_the_same_head(name: str, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    run = _import(name, tmp_path)
+    assert exporter.main([f"--output_dir={run}", "--format=ctranslate2", f"--export_dir={tmp_path / 'export'}"]) == 0
+    engine = ctranslate2.Translator(str(tmp_path / "export" / "1"), inter_threads=1, intra_threads=1)
+    source = read(GOLDEN / name)[1][0]
+    pieces = [source.pieces(source.encode(text)) for text in lines(name)[:3]]
+    # One at a time: of several lines, CTranslate2 4.8 gives one the first row of another.
+    found = engine.translate_batch(pieces, beam_size=4, return_attention=True, max_batch_size=1)
+    for one, wanted in zip(found, _golden(name, "soft")[:3], strict=True):
+        without_ends = _weights(wanted)[:-1, :-1]
+        np.testing.assert_allclose(one.attention[0], without_ends, rtol=0, atol=1e-5)
+
+
 def test_lists_and_blank_lines_have_alignments(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     run, text = _import("aligned", tmp_path), tmp_path / "text"
     assert b"(if it was trained with guided alignment, which its files do not say)" in capfdbinary.readouterr().out
@@ -125,6 +144,10 @@ def test_a_model_without_such_a_head_is_refused(tmp_path: Path, capfd: pytest.Ca
     assert exporter.main([f"--output_dir={run}", "--signatures=alignments"]) == 2
     assert "This Transformer gives no alignments" in capfd.readouterr().err
     assert not list(Path(run, "export").glob("*"))
+    model = t2t_model.build(*read(GOLDEN / "aligned")[:1])
+    check_aligns(model)
+    with pytest.raises(UsageError, match="This Ensemble gives no alignments"):
+        check_aligns(Ensemble([model]))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +163,31 @@ def test_files_beside_a_model_say_whether_it_aligns(file: str, text: str, layer:
     folder = changed(tmp_path / "model", "aligned", lambda arrays: None)
     (folder / file).write_text(text)
     assert read(folder)[0].description.alignment_layer == layer
+
+
+@pytest.mark.parametrize(("text", "layer"), [("* model: transformer-align\n", 1), ("* model: transformer\n", 0)])
+def test_the_card_of_a_marianmt_model_says_whether_it_aligns(text: str, layer: int, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(GOLDEN.parent / "huggingface" / "tied", folder)
+    for name in ("source.spm", "target.spm"):
+        shutil.copy(GOLDEN / "toy" / name, folder)
+    (folder / "README.md").write_text(text)
+    description = huggingface.read(huggingface_files.find(folder))[0].description
+    assert description.alignment_layer == layer * description.num_decoder_layers
+
+
+@pytest.mark.nightly
+def test_xla_aligns_the_same(tmp_path: Path) -> None:
+    imported, vocabularies = read(GOLDEN / "aligned")
+    hparams = run_folder.recipe(imported, {})
+    found = []
+    for jit in (False, True):
+        translator = Translator(t2t_model.build(imported, hparams), *vocabularies, hparams.decode, jit=jit)
+        translator.start_aligning()
+        found.append([row[0].alignment.weights for row in translator.translate(lines("aligned")[:3])])
+        assert translator.search_graph.jit is jit
+    for plain, compiled in zip(*found, strict=True):
+        np.testing.assert_allclose(plain, compiled, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("value", ["3", "0", "first", "-1", "[1]"])

@@ -69,7 +69,7 @@ def test_a_server_translates_as_the_run(tmp_path: Path, name: str) -> None:
         for text, row, best in zip(texts, found, ours, strict=True)
         if row["text"] != best.text or abs(row["score"] - best.score) > 1e-4
     ]
-    assert len(differ) <= 1  # a tie
+    assert differ == []
 
 
 @pytest.mark.nightly

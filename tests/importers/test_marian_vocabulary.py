@@ -105,6 +105,13 @@ def test_a_label_is_one_id() -> None:
     assert target.line("mu lomu") == "mu lomu"
 
 
+def test_labels_on_odd_lines_are_read_alike() -> None:
+    source = read(GOLDEN / "labels")[1][0]
+    rests = [*_odd(), "", " ", "\n\nro ri.", "\r\nro", "\tro", ">>bbb<< ro", ">>bbb<<", "ro >>aaa<<", "<<>>"]
+    texts = [f"{label}{space}{rest}" for rest in rests for label in source.labels for space in ("", " ", "  ")]
+    assert _graph(source, texts) == [source.encode(source.line(text)) for text in texts]
+
+
 @pytest.mark.parametrize("text", ["ro ri.", ">>ccc<< ro ri.", "ro >>aaa<< ri."])
 def test_a_line_without_a_known_label_is_refused(text: str) -> None:
     source = read(GOLDEN / "labels")[1][0]

@@ -40,7 +40,7 @@ def _batch() -> dict[str, np.ndarray]:
 
 
 def _equation(weights: np.ndarray, links: np.ndarray) -> float:
-    """Garg et al. (2019), equation 3, as a sum: -sum_t sum_s G^p[t, s] log A[t, s], in loops and float64."""
+    """Garg et al. (2019), as a sum: -sum_t sum_s G^p[t, s] log A[t, s], in loops and float64."""
     total = 0.0
     for row, linked in zip(weights.astype(np.float64), links.reshape(weights.shape), strict=True):
         for distribution, of_target in zip(row, linked, strict=True):
@@ -104,7 +104,7 @@ def test_gradients_are_those_of_the_loss(guided: Any, computed: list[np.ndarray]
         if w.path.endswith("layer_0/around_memory/memory_attention/key")
     )
     weight, direction = guided.trainable_weights[key], np.sign(gradients[key])
-    start, step, losses = weight.numpy(), 1e-3, []
+    start, step, losses = weight.numpy(), 3e-4, []
     for sign in (1, -1):
         weight.assign(start + sign * step * direction)
         losses.append(float(batch_loss(guided, _batch(), TOKENS, *SMOOTHING)))
@@ -152,26 +152,25 @@ def test_a_run_without_alignments_is_refused(tmp_path: Path, capsys: pytest.Capt
     assert not (tmp_path / "run").exists()
 
 
-CONSONANTS, VOWELS, UMLAUTS, WORDS = "bdgklmnr", "aeiou", "äöüáå", 40
+CONSONANTS, VOWELS, UMLAUTS, WORDS = "bdgklmnr", "aeiou", "äöüáå", 24
 
 
 def _write_language(folder: Path, pairs: int) -> None:
-    """Writes pairs of made-up sentences: odd numbers of words in reverse order, else with the first as the last."""
+    """Writes pairs of made-up sentences: each word has a translation, and these stand in reverse order."""
     draw = random.Random(1)
 
     def words(vowels: str) -> list[str]:
         found: dict[str, None] = {}
         while len(found) < WORDS:
-            found["".join(draw.choice(CONSONANTS) + draw.choice(vowels) for _ in range(draw.choice((1, 2, 3))))] = None
+            found["".join(draw.choice(CONSONANTS) + draw.choice(vowels) for _ in range(draw.choice((1, 2))))] = None
         return list(found)
 
     source, target = words(VOWELS), words(UMLAUTS)
 
     def pair() -> tuple[str, str, str]:
-        chosen = [draw.randrange(WORDS) for _ in range(draw.randint(2, 8))]
-        order = [*range(len(chosen))][::-1] if len(chosen) % 2 else [*range(1, len(chosen)), 0]
-        links = " ".join(f"{i}-{j}" for j, i in enumerate(order))
-        return " ".join(source[i] for i in chosen), " ".join(target[chosen[i]] for i in order), links
+        chosen = draw.sample(range(WORDS), draw.randint(2, 7))
+        links = " ".join(f"{i}-{len(chosen) - 1 - i}" for i in range(len(chosen)))
+        return " ".join(source[i] for i in chosen), " ".join(target[i] for i in reversed(chosen)), links
 
     folder.mkdir()
     for split, number in (("train", pairs), ("dev", 50), ("test", 100)):
@@ -199,8 +198,9 @@ def _f1(run: Path, folder: Path) -> float:
 
 @pytest.mark.nightly
 def test_a_toy_language_is_aligned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _write_language(tmp_path / "text", 3000)
-    recipe = "guided_alignment=0.5,warmup_steps=100,train_steps=400,eval_every=400,save_every=400,eval_lines=20"
+    _write_language(tmp_path / "text", 2000)
+    sizes = "num_layers=1,num_decoder_layers=2,dropout=0,batch_tokens=512,max_length=32"
+    recipe = f"{sizes},guided_alignment=1,warmup_steps=100,train_steps=600,eval_every=600,save_every=600,eval_lines=10"
     flags = ["--problem=text2text", f"--source_dir={tmp_path / 'text'}", "--languages=en-de", "--alignments=align"]
     run = tmp_path / "run"
     more = ["--vocab_size=80", "--hparams_set=tiny", f"--hparams={recipe}", f"--output_dir={run}"]
