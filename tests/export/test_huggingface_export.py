@@ -98,6 +98,7 @@ def test_odd_folders_come_out_as_they_went_in(tmp_path: Path) -> None:
     settings |= {"eos_token_id": 5, "decoder_start_token_id": 9, "activation_function": "silu"}
     (folder / "config.json").write_text(json.dumps(settings))
     search = {"renormalize_logits": True, "bad_words_ids": [[39], [7]], "num_beams": 2, "length_penalty": 0.0}
+    search |= {"max_length": 64}
     (folder / "generation_config.json").write_text(json.dumps(search))
     version = _round_trip(tmp_path, folder)
     before, after = _tensors(folder / "model.safetensors"), _tensors(version / "model.safetensors")
