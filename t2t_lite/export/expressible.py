@@ -20,7 +20,11 @@ _ANY = (
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "share_embeddings"),
     *("activation", "output_bias", "attention_biases"),
 )
-_OF_TRAINING = ("initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat")  # change no output
+# Settings that change no output.
+_OF_TRAINING = (
+    *("initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat"),
+    *("alignment_layer", "guided_alignment"),
+)
 # Format -> setting of the model -> its values there; those of _ANY and _OF_TRAINING may have any, others the default.
 EXPRESSED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     "marian": {"positions": ("tensor2tensor",), "norm": ("post", "pre"), "norm_epsilon": (1e-6,)},

@@ -108,6 +108,7 @@ def _arrays(model: Any, pieces: Sequence[Sequence[str]], origin: Origin) -> dict
         **_SETTINGS,
         **_NORMS[hparams.norm],
         **dict(zip(_TIED, _tied_flags(one_table, tied), strict=True)),
+        "transformer-guided-alignment-layer": str(hparams.aligning_layer or "last"),
         **origin.settings,
         "dim-vocabs": [str(len(side)) for side in pieces],
         "dim-emb": str(hparams.d_model),

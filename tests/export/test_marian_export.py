@@ -125,7 +125,7 @@ def test_a_model_that_was_trained_here_opens_again(tmp_path: Path, variant: str)
     assert target.text_of(outputs) == translator.target_vocabulary.text_of(outputs).replace(" \u2047 ", "<unk>")
     ours, theirs = (_logits(model, [*ids, 1], [*outputs, 1]) for model in (translator.model, again))
     np.testing.assert_allclose(theirs[:, 1:], ours[:, 1:], atol=1e-6)  # Marian has no padding
-    assert theirs[:, 0].max() < -1e8
+    assert theirs[:, 0].max() < -9e3
     decode = translator.decode
     assert imported.usual["beam_size"] == 3
     assert imported.usual["unknown_output"] == decode.unknown_output
