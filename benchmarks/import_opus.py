@@ -118,14 +118,15 @@ def make(folder: Path) -> None:
 
 
 def run(what: str, module: str, *flags: str) -> None:
-    """Runs a command, and prints its seconds and the most memory of its process."""
+    """Runs a command, and prints its seconds, those of the processors, and the most memory of its process."""
     began = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", f"t2t_lite.cli.{module}", *flags], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if code := os.waitstatus_to_exitcode(status):
         raise SystemExit(f"{what} ended with {code}.")
     seconds, memory = time.perf_counter() - began, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(f"| {what} | {seconds:.1f} | {memory / 1e9:.2f} |", flush=True)
+    processors = usage.ru_utime + usage.ru_stime
+    print(f"| {what} | {seconds:.1f} | {processors:.1f} | {memory / 1e9:.2f} |", flush=True)
 
 
 def size(folder: Path) -> float:
@@ -168,7 +169,7 @@ def ctranslate2_call(folder: Path, line: str) -> Callable[[], Any]:
     import sentencepiece
 
     engine = ctranslate2.Translator(str(folder), device="cpu", intra_threads=THREADS)
-    model = sentencepiece.SentencePieceProcessor(model_file=str(folder.parents[2] / "there" / "source.spm"))
+    model = sentencepiece.SentencePieceProcessor(model_file=str(folder.parents[1] / "there" / "source.spm"))
     rows = [model.encode(line, out_type=str)]
     length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
 
@@ -258,7 +259,7 @@ def main() -> None:
         raise SystemExit("The model could not be written; see above.")
     megabytes = (there / "opus.npz").stat().st_size / 1e6
     print(f"opus.npz has {megabytes:.0f} MB. Load of the machine before: {os.getloadavg()[0]:.2f}")
-    print("\n| command | seconds | peak GB |\n|---|---|---|")
+    print("\n| command | seconds | of processors | peak GB |\n|---|---|---|---|")
     for _ in range(3):
         shutil.rmtree(first, ignore_errors=True)
         flags = [f"--checkpoint={there}", f"--output_dir={first}", f"--extra_length={PIECES_OUT - PIECES_IN}"]
