@@ -96,6 +96,7 @@ def test_each_setting_counts(tmp_path: Path, change: dict[str, Any]) -> None:
     assert _error(changed) > 2e-5
 
 
+@pytest.mark.nightly
 def test_each_tensor_counts(tmp_path: Path) -> None:
     folder = _folder(tmp_path / "model", "all_apart")
     names = {name.rpartition("layers.")[2].partition(".")[2]: name for name in _tensors(folder)}.values()

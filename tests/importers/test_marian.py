@@ -165,7 +165,7 @@ def test_ctranslate2_has_the_same_search(tmp_path: Path) -> None:
     assert sum(text == line for text, line in zip(ours, found.split("\n"), strict=False)) >= 37
 
 
-@pytest.mark.commit("relu_tied")
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["relu_tied", "labels"])
 def test_outputs_are_cut_where_marian_cuts_them(tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The longest length is max-length-factor times the line's pieces with </s>, rounded up."""

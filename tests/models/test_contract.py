@@ -134,7 +134,7 @@ def test_bfloat16_is_within_its_rounding(name: str, model: Any) -> None:
         assert np.median(np.abs(found - exact)) < 2**-5 * np.abs(exact).max()
 
 
-@pytest.mark.commit("transformer/relative", "rnn/vinyals", "convs2s/sizes", "bytenet/paper")
+@pytest.mark.commit("convs2s/sizes", "bytenet/paper")
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(name: str, model: Any) -> None:
     if name == "transformer/window":
         pytest.skip("It is computed in blocks, which are larger; test_transformer_cost.py counts what a window sees.")

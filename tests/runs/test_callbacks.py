@@ -167,6 +167,7 @@ class Writes(keras.callbacks.Callback):
 '''
 
 
+@pytest.mark.nightly
 def test_a_command_takes_the_name_of_ones_own(folder: Path, plain: LoadedRun) -> None:
     (folder / "code").mkdir()
     (folder / "code/own.py").write_text(OWN, encoding="utf-8")

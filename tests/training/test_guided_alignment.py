@@ -113,6 +113,7 @@ def test_gradients_are_those_of_the_loss(guided: Any, computed: list[np.ndarray]
     assert (losses[0] - losses[1]) / (2 * step) == pytest.approx(float(np.abs(gradients[key]).sum()), rel=0.01)
 
 
+@pytest.mark.nightly
 def test_a_step_in_parts_has_the_loss_of_the_whole(guided: Any) -> None:
     adam, batch = Adam([w.value for w in guided.trainable_weights], 0.9, 0.98, 1e-9), _batch()
     parts = guided, adam, make_strategy(Devices(1)), OptimizerGroup()
