@@ -70,13 +70,14 @@ def _run(args: argparse.Namespace) -> int:
 
     # Before TensorFlow and the model, so that mistakes show at once.
     check_installed()
+    how = {"split": args.split_sentences, "language": args.target_language}
     with listen(args.host, args.port) as listener:
         if args.server is not None:
             backend: backends.Backend = backends.Server(args.server, args.model, args.target_language)
         elif args.saved_model is not None:
-            backend = backends.open_export(args.saved_model, args.split_sentences, args.target_language)
+            backend = backends.open_export(args.saved_model, **how)
         else:
-            backend = backends.open_run(common.open_request(args), args.split_sentences, args.target_language)
+            backend = backends.open_run(common.open_request(args), **how)
         backend.translate([backend.example])  # the first translation takes seconds: do it before the page is used
         _announce(args.host, listener)
         serve(make_app(backend, args.host), listener)

@@ -108,7 +108,7 @@ class Export(_Local):
         return _drawing(line, {name: value.numpy() for name, value in outputs.items()}) | self.aligning_head
 
 
-def open_run(request: OpenRequest, split: bool = False, language: str | None = None) -> Run:
+def open_run(request: OpenRequest, *, split: bool = False, language: str | None = None) -> Run:
     """Opens a run, or several as an ensemble; raises as `OpenRequest.check` before TensorFlow is loaded.
 
     Args:
@@ -123,7 +123,7 @@ def open_run(request: OpenRequest, split: bool = False, language: str | None = N
     return Run(run.translator.with_language(language), make_card(run), split)
 
 
-def open_export(folder: str, split: bool = False, language: str | None = None) -> Export:
+def open_export(folder: str, *, split: bool = False, language: str | None = None) -> Export:
     """Opens an export; raises, before TensorFlow is loaded, as `read_card`."""
     read_card(find_version(folder))
     load_tensorflow()

@@ -86,8 +86,8 @@ def test_python_export_and_demo_give_the_same(
         assert sentence.source[0] == f">>{language}<<"
         np.testing.assert_array_equal(sentence.encoder, run.attention(typed[0]).encoder)
         for backend in (
-            backends.open_run(OpenRequest(folders=(str(folder / "run"),)), language),
-            backends.open_export(str(folder / "run" / "export"), language),
+            backends.open_run(OpenRequest(folders=(str(folder / "run"),)), language=language),
+            backends.open_export(str(folder / "run" / "export"), language=language),
         ):
             assert backend.translate(["", TEXTS[0]])[1][0].text == wanted[0]
     assert not [message for message in caplog.messages if "unknown" in message]  # the emoji is written in bytes
