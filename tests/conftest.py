@@ -16,16 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands would inherit this
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-SLOW = (
-    "system",
-    "training",
-    "importers",
-    "models",
-    "export",
-    "client",
-    "examples",
-    "cli",
-)  # folders, the slowest first
+SLOW = ("system", "training", "importers", "models", "export", "client", "examples", "cli")  # folders, slowest first
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
