@@ -62,7 +62,7 @@ def alone(make: Callable[[], Translator]) -> dict[Action, Values]:
     ("first", "method", "second"),
     [
         # is_full: first called where prepared matrices stand for the weights.
-        (_search, "is_full", _search),
+        pytest.param(_search, "is_full", _search, marks=pytest.mark.nightly),
         (_search, "is_full", _score),
         (_sample, "is_full", _attention),
         (_score, "encode", _sample),

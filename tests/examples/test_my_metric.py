@@ -48,6 +48,7 @@ def test_what_the_metric_needs_is_asked_for(files: list[str], tmp_path: Path) ->
         assert message in done.stderr.decode()
 
 
+@pytest.mark.nightly
 def test_a_run_is_evaluated_by_the_metric(tmp_path: Path) -> None:
     for side, lines in (("en", SOURCES), ("de", OURS)):
         for split in ("train", "dev"):

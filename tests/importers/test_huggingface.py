@@ -164,6 +164,7 @@ def test_pieces_may_have_any_order(tmp_path: Path) -> None:
     assert rows[:3] == [0, 1, 2]
 
 
+@pytest.mark.nightly
 def test_best_outputs_are_those_of_transformers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its search ends in another way: a line may have an output with a better score here, or, by a tie, another one."""
     folder, run = _folder(tmp_path / "model", "toy"), tmp_path / "run"

@@ -98,7 +98,7 @@ def _text(pieces: list[str]) -> str:
     ("name", "equal"),
     [
         ("toy", 40),
-        ("labels", 12),
+        pytest.param("labels", 12, marks=pytest.mark.nightly),
         pytest.param("bpe", 10, marks=pytest.mark.nightly),
         pytest.param("bytes", 12, marks=pytest.mark.nightly),
     ],

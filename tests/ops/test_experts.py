@@ -30,7 +30,7 @@ LINES = ("a man rides a horse", "two dogs run in the park")
 IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-@pytest.fixture(scope="module", params=["moe_tiny", "transformer_moe_tiny"])
+@pytest.fixture(scope="module", params=["moe_tiny", pytest.param("transformer_moe_tiny", marks=pytest.mark.nightly)])
 def translator(request: Any) -> Translator:
     hparams = registry.hparams(request.param)
     vocabulary = train_vocabulary(LINES * 3, size=60)

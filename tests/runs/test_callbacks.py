@@ -126,7 +126,7 @@ class Breaks(keras.callbacks.Callback):
         raise ZeroDivisionError("of a stranger")
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_one_that_stops_or_breaks_ends_the_run_which_resumes(
     folder: Path, plain: LoadedRun, capsys: pytest.CaptureFixture[str]
 ) -> None:

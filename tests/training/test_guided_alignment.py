@@ -90,7 +90,7 @@ def computed(guided: Any) -> list[np.ndarray]:
     return _loss_and_gradients(guided)
 
 
-@pytest.mark.commit("2-False")
+@pytest.mark.nightly
 @pytest.mark.parametrize(("shards", "jit"), [(2, False), (1, True)])
 def test_shards_and_xla_give_the_same_gradients(guided: Any, computed: Any, shards: int, jit: bool) -> None:
     for one, other in zip(_loss_and_gradients(guided, shards, jit), computed, strict=True):
