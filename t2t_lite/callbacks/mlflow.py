@@ -11,7 +11,7 @@ import keras
 from t2t_lite import registry
 from t2t_lite.errors import UsageError
 
-_ID_FILE = "mlflow_id"  # in the run's folder; with it, a resumed run goes on with the same curves
+_ID_FILE = "mlflow_id"  # in the run's folder; with it, a resumed run continues the same curves
 
 
 @registry.register_callback

@@ -12,6 +12,7 @@ most probable piece at each step, for outputs of at most so many times the line'
 Marian's decoder does not compute of a pre-norm model what was trained: docs/import.md.)
 """
 
+import contextlib
 import json
 import random
 import sys
@@ -155,14 +156,15 @@ def make(folder: Path, options: str, pairs: list[list[str]], labels: tuple[str, 
 
 
 def train_sentencepiece(folder: Path, sides: list[str], name: str) -> sentencepiece.SentencePieceProcessor:
-    sentencepiece.SentencePieceTrainer.train(
-        input=[str(folder / side) for side in sides],
-        model_prefix=str(folder / name),
-        hard_vocab_limit=False,
-        normalization_rule_name="identity",
-        minloglevel=2,
-        **{"vocab_size": 48, **SENTENCEPIECE.get(folder.name, {})},
-    )
+    with contextlib.chdir(folder):  # the model holds these names
+        sentencepiece.SentencePieceTrainer.train(
+            input=sides,
+            model_prefix=name,
+            hard_vocab_limit=False,
+            normalization_rule_name="identity",
+            minloglevel=2,
+            **{"vocab_size": 48, **SENTENCEPIECE.get(folder.name, {})},
+        )
     Path(folder, f"{name}.model").rename(folder / f"{name}.spm")
     return sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{name}.spm"))
 
