@@ -14,6 +14,7 @@ that the steps took, and the seconds before the first step was done, which are t
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -99,7 +100,7 @@ def training_step(
     """Returns (a call that trains `times` steps, on all positions or the first `length`, and waits; its `Cost`)."""
     import numpy as np
 
-    from t2t_lite.distributed.devices import Devices, make_strategy, share_processors, use_jit
+    from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus, share_processors, use_jit
     from t2t_lite.groups import OptimizerGroup
     from t2t_lite.optimizers.adam import Adam
     from t2t_lite.training.step import TrainStep
@@ -119,9 +120,13 @@ def training_step(
         for side, length in (("source", source_length), ("target", target_length))
     }
 
+    numbers = itertools.count(1)
+
     def call(length: int | None = None, times: int = 1) -> float:
+        part = {side: ids[:, :length] for side, ids in batch.items()} if length else batch
+        following = (part, 1e-4) if on_gpus() else None
         for _ in range(times):
-            step({side: ids[:, :length] for side, ids in batch.items()}, 1, 1e-4)
+            step(part, next(numbers), 1e-4, following=following)
         return step.outcome().loss
 
     return call, model.cost

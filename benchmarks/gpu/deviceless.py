@@ -131,8 +131,8 @@ def lower_step(
         step = TrainStep(*parts, accumulate=accumulate, **how)
         with contextlib.suppress(Traced):
             step(batch, 1, 1e-4)
-    share = {name: array[0] for name, array in step.split.cut(batch).items()}  # [accumulate, rows, length]
-    return [(f.name, f.lower(share)) for f in functions if f.arguments]
+    cut = step.split.cut(batch)  # [1, accumulate, rows, length]
+    return [(f.name, f.lower(cut)) for f in functions if f.arguments]
 
 
 def lower_search(
@@ -183,8 +183,8 @@ class Recorder:
         self.arguments = args
         return self._compiled(*args)
 
-    def lower(self, share: Mapping[str, Any]) -> bytes:
-        """Serialised HLO; what the graph left open in the shapes of a device's share is filled in."""
+    def lower(self, batch: Mapping[str, Any]) -> bytes:
+        """Serialised HLO; what the graph left open in the shapes of a batch is filled in."""
         import tensorflow as tf
 
         def spec(argument: Any, sizes: Sequence[int]) -> Any:
@@ -192,7 +192,7 @@ class Recorder:
             return tf.TensorSpec(filled, argument.dtype)
 
         given = [
-            {name: spec(value, share[name].shape) for name, value in argument.items()}
+            {name: spec(value, batch[name].shape) for name, value in argument.items()}
             if isinstance(argument, Mapping)
             else tf.nest.map_structure(lambda value: spec(value, value.shape), argument)
             for argument in self.arguments

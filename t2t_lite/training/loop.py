@@ -8,6 +8,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +41,9 @@ class Updates:
         learning_rate: of a step, from 1.
         compilations: watches each batch that is given to the devices.
         log_every: steps between two lines.
-        ahead: check an update when the next one has begun, so that the device need not wait for the check. A CPU has
-            finished an update when TensorFlow returns: there it would only delay all output.
+        ahead: check an update when the next one has begun, and copy the batch after it to the device meanwhile, so
+            that the device need wait for neither. A CPU has finished an update when TensorFlow returns: there it would
+            only delay all output.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Updates:
         self._step_function, self._batches, self._learning_rate = step_function, batches, learning_rate
         self._bad_batches, self._report, self._log_every = bad_batches, report, log_every
         self._compilations, self._ahead = compilations, ahead
+        self._coming: Batch | None = None  # of the next update
         # Step, batch and learning rate of the unchecked update, and whether its time counts.
         self._open: tuple[int, Batch, float, bool] | None = None
         self.asked_to_stop = math.inf  # the first known step after which a process wished to stop
@@ -73,13 +76,16 @@ class Updates:
             TrainingError: out of memory, or one bad batch too many; no later update was applied.
         """
         start = time.perf_counter()
-        batch, rate = next(self._batches), self._learning_rate(step)
+        batch, rate = self._coming or next(self._batches), self._learning_rate(step)
+        self._coming = next(self._batches) if self._ahead else None
         self._report.add_waited(time.perf_counter() - start)
+        following = None if self._coming is None else (self._coming, self._learning_rate(step + 1))
         # If no more bad batches are tolerated, the report of one needs the weights from before it.
         after_bad = self._open is None or self._bad_batches.tolerates
         (rows, source), (_, target) = batch["source"].shape, batch["target"].shape
         with self._compilations.watch(rows, source, target) as compiles:
-            before = self._step_function(batch, step, rate, stop=stop, after_bad=after_bad)
+            how: dict[str, Any] = {"stop": stop, "after_bad": after_bad, "following": following}
+            before = self._step_function(batch, step, rate, **how)
         self._look(before)
         # A GPU works on the update after the call, whose time is that of the compilation alone.
         self._open = (step, batch, rate, self._ahead or not compiles)

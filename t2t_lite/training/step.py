@@ -5,13 +5,15 @@ A global batch is split into parts (training/split.py), an equal number for each
 
 A GPU works through its queue while Python continues, unless Python or the graph asks for a number that is still being
 computed. So with XLA the graph has no branch, and the result of an update is read when the next update is given to the
-device.
+device. TensorFlow lets a copy to or from a GPU wait for all work that the GPU has by then. So a thread begins to copy
+the result of the update before, and the batch of the one after, before the GPU is given an update.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +56,15 @@ class _Settings(NamedTuple):
     tokens: float
     stop: float
     strict: float
+
+
+class _Ahead(NamedTuple):
+    """A coming update, and what a thread copies: its inputs to the device, and the newest result to the host."""
+
+    batch: Mapping[str, np.ndarray]
+    step: int
+    settings: Sequence[float]
+    copies: Future[tuple[Any, Any]]
 
 
 _NONE = StepResult(0.0, 0.0, 0.0, 0.0)  # before the first update
@@ -101,16 +112,24 @@ class TrainStep:
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
         names += ["alignment"] if model.guided_alignment else []
-        self._batch_spec = {name: tf.TensorSpec(cut, tf.int32) for name in names}
+        # TensorFlow keeps int32 in the host's memory, where XLA's programs would wait for copies of it.
+        self._ids = tf.int64 if jit else tf.int32
+        self._batch_spec = {name: tf.TensorSpec(cut, self._ids) for name in names}
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
         lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
         numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
-        signature = [self._batch_spec, tf.TensorSpec([3], tf.int32), *numbers]
+        signature = [self._batch_spec, tf.TensorSpec([3], self._ids), *numbers]
         # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
         # of a run, when the files may have changed.
         self._step = graph(self._distributed, input_signature=signature)
         # The newest update: its result, on the device; its batch and its number.
         self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
+        self._device = strategy.extended.worker_devices[0] if jit and self.split.devices == 1 else "/CPU:0"
+        self._thread = ThreadPoolExecutor(1, "t2t-lite-copies")
+        self._ahead: _Ahead | None = None
+        host = tf.nest.map_structure(lambda spec: tf.TensorSpec(spec.shape, tf.int32), signature[:2])
+        host.append(tf.TensorSpec([lengths[0]], tf.float64))
+        self._exchange = graph(self._copy_both_ways, input_signature=[*host, numbers[1]])
 
     def __call__(
         self,
@@ -120,6 +139,7 @@ class TrainStep:
         *,
         stop: bool = False,
         after_bad: bool = True,
+        following: tuple[Mapping[str, np.ndarray], float] | None = None,
     ) -> StepResult:
         """Starts update number `step`, from 1; a GPU still works on it after the return.
 
@@ -131,18 +151,20 @@ class TrainStep:
             learning_rate: of this step.
             stop: whether this process would like to stop after it.
             after_bad: whether to apply it even if the update before was not applied.
+            following: batch and learning rate of the next update, if they are known: the GPU gets them in time.
 
         Returns:
             The result of the update *before*; all zeros where there was none.
         """
-        numbers = self._optimizer.numbers(learning_rate, step)
         before = tf.constant(_NONE) if self._newest is None else self._newest[0]
-        strict = float(not after_bad and self._newest is not None)
+        wishes = float(stop), float(not after_bad and self._newest is not None)
         with self._explain(batch, f"in step {step}"):
-            settings = _Settings(_tokens(batch), float(stop), strict)
-            newest, before = self._begin(batch, step, (*settings, *numbers), before)
-            self._newest = newest, batch, step
-            return StepResult(*before.numpy().tolist())
+            inputs = self._inputs(batch, step, self._settings(batch, step, learning_rate, wishes))
+            if following is not None:
+                self._ahead = self._begin_copies(following[0], step + 1, following[1], wishes, before)
+            self._newest = self._step(*inputs, before), batch, step
+            result = before if self._ahead is None else self._ahead.copies.result()[1]
+            return StepResult(*result.numpy().tolist())
 
     def outcome(self) -> StepResult:
         """Waits for the newest update, and returns its result; all zeros where there was none."""
@@ -163,9 +185,8 @@ class TrainStep:
         lengths = {"source": source_length, "target": target_length, "alignment": target_length * source_length}
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
-            settings = _Settings(_tokens(batch), 0.0, strict=1.0)
-            newest, _ = self._begin(batch, 0, (*settings, *[0.0] * self._numbers), tf.constant(_NONE))
-            newest.numpy()
+            settings = (*_Settings(_tokens(batch), 0.0, strict=1.0), *[0.0] * self._numbers)
+            self._step(*self._inputs(batch, 0, settings), tf.constant(_NONE)).numpy()
 
     def part_gradients(self, batch: Mapping[str, Any], step: Any, part: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one part of update `step`, as the update adds them up.
@@ -191,10 +212,46 @@ class TrainStep:
     def _compile(self, function: Any) -> Any:
         return graph(function, jit_compile=True) if self._jit else function
 
-    def _begin(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float], before: Any) -> Any:
-        with tf.device("/CPU:0"):  # the graph copies it when it needs it
-            numbers = tf.constant(settings)
-        return self._step(self.split.cut(batch), self._step_seed(step), numbers, before)
+    def _settings(
+        self, batch: Mapping[str, np.ndarray], step: int, learning_rate: float, wishes: tuple[float, float]
+    ) -> Sequence[float]:
+        return (*_Settings(_tokens(batch), *wishes), *self._optimizer.numbers(learning_rate, step))
+
+    def _inputs(self, batch: Mapping[str, np.ndarray], step: int, settings: Sequence[float]) -> Any:
+        """Those that were copied ahead, if they are these, or new copies."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead.batch is batch and (ahead.step, ahead.settings) == (step, settings):
+            return ahead.copies.result()[0]
+        arrays = self.split.cut(batch), self._step_seed(step), np.array(settings, np.float32)
+        return tf.nest.map_structure(self._copy, arrays)
+
+    def _copy(self, array: np.ndarray) -> Any:
+        with tf.device(self._device):
+            return tf.constant(array, self._ids if array.dtype == np.int32 else tf.float32)
+
+    def _begin_copies(
+        self,
+        batch: Mapping[str, np.ndarray],
+        step: int,
+        learning_rate: float,
+        wishes: tuple[float, float],
+        result: Any,
+    ) -> _Ahead:
+        settings = self._settings(batch, step, learning_rate, wishes)
+        cut, seed = self.split.cut(batch), self._step_seed(step)
+        with tf.device("/CPU:0"):
+            numbers = tf.constant(settings, tf.float64)
+        return _Ahead(batch, step, settings, self._thread.submit(self._exchange, cut, seed, numbers, result))
+
+    def _copy_both_ways(self, batch: Mapping[str, Any], seed: Any, settings: Any, result: Any) -> Any:
+        """The inputs of a coming update on the device; the result of an update on the host."""
+        with tf.device("/CPU:0"):
+            result = tf.identity(result)
+            # What an operation writes for a GPU is in pinned memory: the copy does not block other calls of the host.
+            ids = tf.nest.map_structure(lambda array: tf.cast(array, self._ids), (batch, seed))
+            numbers = tf.cast(settings, tf.float32)
+        with tf.device(self._device):
+            return tf.nest.map_structure(tf.identity, (*ids, numbers)), result
 
     @contextlib.contextmanager
     def _explain(self, batch: Mapping[str, np.ndarray], when: str) -> Iterator[None]:
@@ -217,39 +274,32 @@ class TrainStep:
                 f"{rows} rows (accumulate={accumulate}). {advice} ({reason})"
             ) from error
 
-    def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> tuple[Any, Any]:
-        with tf.device("/CPU:0"):
-            read = tf.identity(before)
-        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before, read))
-        return self.strategy.experimental_local_results(outcomes)[0], read
+    def _distributed(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
+        outcomes = self.strategy.run(self._replica_step, args=(batch, seed, settings, before))
+        return self.strategy.experimental_local_results(outcomes)[0]
 
-    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any, read: Any) -> Any:
-        tokens, stop = (settings[_Settings._fields.index(name)] for name in ("tokens", "stop"))
-        # A copy to the host waits for all work that a GPU has by then. One that began after this update was given to it
-        # would end with the update, and only then would Python prepare the next.
-        after_copy = tf.control_dependencies([read])
+    def _replica_step(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
         if self.split.devices == 1:
-            share, replica = {name: array[0] for name, array in batch.items()}, tf.constant(0)
-            with after_copy:
-                return self._gradients_and_update(share, seed, replica, tokens, stop, settings, before)
+            return self._gradients_and_update(batch, seed, settings, before)
         context = tf.distribute.get_replica_context()
         replica = tf.cast(context.replica_id_in_sync_group, tf.int32)
         # Every replica is given the whole batch (token ids are small) and takes its parts.
         share = {name: array[replica] for name, array in batch.items()}
-        with after_copy:
-            loss, gradients = self._gradients(share, seed, replica, tokens)
+        tokens, stop, *_ = tf.unstack(settings)
+        loss, gradients = self._gradients(share, seed, replica, tokens)
         loss, stop, *gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, [loss, stop, *gradients])
         return self._update(loss, gradients, stop, settings, before)
 
-    def _sum_and_apply(
-        self, share: Mapping[str, Any], seed: Any, replica: Any, tokens: Any, stop: Any, settings: Any, before: Any
-    ) -> Any:
+    def _sum_and_apply(self, batch: Mapping[str, Any], seed: Any, settings: Any, before: Any) -> Any:
         """The next two in one program, in which gradients need no memory of their own."""
-        loss, gradients = self._sum_of_parts(share, seed, replica, tokens)
+        tokens, stop, *_ = tf.unstack(settings)
+        share = {name: array[0] for name, array in batch.items()}
+        loss, gradients = self._sum_of_parts(share, seed, tf.constant(0), tokens)
         return self._clip_and_apply(loss, gradients, stop, settings, before)
 
     def _sum_of_parts(self, share: Mapping[str, Any], seed: Any, replica: Any, tokens: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of this replica's parts, added up."""
+        share, seed = tf.nest.map_structure(lambda array: tf.cast(array, tf.int32), (share, seed))
 
         def part(i: Any) -> tuple[Any, list[Any]]:
             number = replica + i * self.split.devices

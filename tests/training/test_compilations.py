@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -45,7 +46,7 @@ def test_each_program_is_said_once_and_its_time_is_not_that_of_the_updates(
     guard = NonFiniteGuard(tmp_path, report, lambda *given: {}, list, tolerated=0, skipped=0)
     batches = (
         {"source": np.full((rows, source), 5, np.int32), "target": np.full((rows, target), 5, np.int32)}
-        for rows, source, target in SHAPES
+        for rows, source, target in itertools.cycle(SHAPES)
     )
     updates = Updates(step, batches, lambda number: 1e-3, guard, report, compilations, 1, ahead=ahead)
     for number in range(1, len(SHAPES) + 1):

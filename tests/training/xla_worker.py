@@ -6,6 +6,7 @@ Usage: python -m tests.training.xla_worker OUT.npz DEVICES CLIP_NORM
 import sys
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import keras
 import numpy as np
@@ -21,6 +22,7 @@ from t2t_lite.training.step import TrainStep
 VOCAB, PARTS = 60, 4
 SHAPES = ((7, 9), (12, 5))  # source and target lengths, in turn
 STEPS = 8
+OTHER_RATE = 4  # the update whose learning rate is not the announced one
 
 
 def main(out: str, devices: str, clip_norm: str) -> None:
@@ -44,9 +46,16 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
     accumulate = PARTS // int(strategy.num_replicas_in_sync)
     settings = OptimizerGroup(clip_norm=clip_norm)
     step = TrainStep(model, adam, strategy, settings, accumulate=accumulate, seed=1, jit=jit)
-    outcomes = []
-    for number, batch in zip(range(1, STEPS + 1), batches(), strict=False):
-        before = step(batch, number, 1e-3)
+    outcomes, waited_for = [], []
+    stream = batches()
+    batch = next(stream)
+    for number in range(1, STEPS + 1):
+        # The coming update is announced, and once made with another learning rate.
+        following = (next(stream), 2e-3 if number + 1 == OTHER_RATE else 1e-3) if jit else None
+        with mock.patch.object(step, "_copy", wraps=step._copy) as copies:
+            before = step(batch, number, 1e-3, following=following)
+        waited_for.append(copies.call_count > 0)
+        batch = following[0] if following else next(stream)
         assert before.applied == (number > 1)
         outcomes.append(step.outcome())
     good = [v.numpy() for v in variables]
@@ -58,7 +67,7 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
     kept = all(np.array_equal(v.numpy(), old, equal_nan=True) for v, old in zip(variables, spoiled, strict=True))
     copies = [[c.numpy() for c in strategy.experimental_local_results(v)] for v in variables]
     return {
-        "after_copy": _after_copy(step),
+        "waited_for": waited_for,
         "losses": [outcome.loss for outcome in outcomes],
         "norms": [outcome.grad_norm for outcome in outcomes],
         "applied": [*(outcome.applied for outcome in outcomes), bad.applied],
@@ -67,15 +76,6 @@ def train(strategy: tf.distribute.Strategy, clip_norm: float, *, jit: bool) -> d
         "copies_equal": all(np.array_equal(c, each[0], equal_nan=True) for each in copies for c in each),
         **{f"variables/{i}": value for i, value in enumerate(good)},
     }
-
-
-def _after_copy(step: TrainStep) -> bool:
-    """Whether the devices get the work of an update only once the host has the result of the update before it."""
-    graph = step._step.get_concrete_function().graph
-    (read,) = (op for op in graph.get_operations() if op.type == "Identity" and op.inputs[0].name == "before:0")
-    replicas = step.split.devices
-    calls = [op for op in graph.get_operations() if op.type == "StatefulPartitionedCall"][:replicas]
-    return len(calls) == replicas and all(read in op.control_inputs for op in calls)
 
 
 def batches() -> Iterator[dict[str, np.ndarray]]:
