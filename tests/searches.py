@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from tests.reference import log_softmax
 
 EXTRA = 27  # outputs of up to 36 symbols: a KV cache, with room for 16 steps at first, is renewed twice
@@ -20,26 +21,25 @@ class Searches:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self._traced: dict[tuple[int, int], Any] = {}
+        self._traced: dict[tuple[int, int, Rules], Any] = {}
         specs = [tf.TensorSpec([None, None], tf.int32)] * 2
         self._call = tf.function(
             lambda source, target: model({"source": source, "target": target}), input_signature=specs, autograph=False
         )
 
     def fast(
-        self, source: np.ndarray, beam: int, alpha: float, early: bool, extra: int = EXTRA
+        self, source: np.ndarray, beam: int, alpha: float, early: bool, extra: int = EXTRA, rules: Rules = NO_RULES
     ) -> tuple[np.ndarray, np.ndarray]:
         """Runs `beam_search`."""
-        if (beam, extra) not in self._traced:
+        if (beam, extra, rules) not in self._traced:
             specs = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([]), tf.TensorSpec([], tf.bool)]
 
             def search(source: Any, alpha: Any, early: Any) -> Any:
-                return beam_search(
-                    self.model, source, beam_size=beam, alpha=alpha, extra_length=extra, early_stop=early
-                )
+                how = {"beam_size": beam, "alpha": alpha, "extra_length": extra, "early_stop": early, "rules": rules}
+                return beam_search(self.model, source, **how)
 
-            self._traced[beam, extra] = tf.function(search, input_signature=specs, autograph=False)
-        ids, scores = self._traced[beam, extra](source, alpha, early)
+            self._traced[beam, extra, rules] = tf.function(search, input_signature=specs, autograph=False)
+        ids, scores = self._traced[beam, extra, rules](source, alpha, early)
         return ids.numpy(), scores.numpy()
 
     def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
@@ -48,7 +48,15 @@ class Searches:
         logits = self._call(np.array([source] * len(prefixes), "int32"), targets)
         return log_softmax(np.asarray(logits, np.float64)[:, -1])
 
-    def slow(self, source: tuple[int, ...], beam: int, alpha: float, early: bool, extra: int = EXTRA) -> Hypotheses:
+    def slow(
+        self,
+        source: tuple[int, ...],
+        beam: int,
+        alpha: float,
+        early: bool,
+        extra: int = EXTRA,
+        rules: Rules = NO_RULES,
+    ) -> Hypotheses:
         """Runs the plain search; returns finished hypotheses, best first, then unfinished ones, best first."""
         longest = len(source) + extra
         alive: Hypotheses = [((), 0.0)]
@@ -56,6 +64,8 @@ class Searches:
         for length in range(1, longest + 1):
             table = self.logp(source, [prefix for prefix, _ in alive]) + np.array([[total] for _, total in alive])
             table[:, PAD] = -np.inf
+            for row, (prefix, _) in zip(table, alive, strict=True):
+                row[_forbidden(prefix, rules)] = -np.inf
             best = np.argsort(-table, axis=None, kind="stable")[: 2 * beam if beam > 1 else 1]
             rows = [(int(at) // table.shape[1], int(at) % table.shape[1]) for at in best]
             rows = [place for place in rows if table[place] > -np.inf]
@@ -70,15 +80,25 @@ class Searches:
         unfinished = [(ids, total / penalty(length, alpha)) for ids, total in alive]
         return (finished + unfinished)[:beam]
 
-    def assert_equal(self, sources: np.ndarray, beam: int, alpha: float, early: bool) -> list[tuple[int, ...]]:
+    def assert_equal(
+        self, sources: np.ndarray, beam: int, alpha: float, early: bool, rules: Rules = NO_RULES
+    ) -> list[tuple[int, ...]]:
         """Asserts that both find the same hypotheses of each source with the same scores; returns all of them."""
         found = []
-        for source, got, scores in zip(sources, *self.fast(sources, beam, alpha, early), strict=True):
-            wanted = self.slow(without_padding(source), beam, alpha, early)
+        for source, got, scores in zip(sources, *self.fast(sources, beam, alpha, early, rules=rules), strict=True):
+            wanted = self.slow(without_padding(source), beam, alpha, early, rules=rules)
             assert hypotheses(got) == [hypothesis for hypothesis, _ in wanted]
             np.testing.assert_allclose(scores, [score for _, score in wanted], rtol=0, atol=1e-4)
             found += hypotheses(got)
         return found
+
+
+def _forbidden(prefix: tuple[int, ...], rules: Rules) -> list[int]:
+    """The symbols that may not follow a prefix."""
+    size = rules.no_repeat_ngram_size
+    seen = {prefix[at : at + size] for at in range(len(prefix) - size + 1)} if size else set()
+    repeats = [ngram[-1] for ngram in seen if ngram[:-1] == prefix[len(prefix) - size + 1 :]]
+    return [EOS, *repeats] if len(prefix) < rules.min_length else repeats
 
 
 def search_graph(model: Any, beam: int, alpha: float = 0.6, extra: int = EXTRA, **options: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.prepared import prepare_weights, read_weights_once
@@ -39,6 +40,7 @@ def beam_search(
     form: str = "gnmt",
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
+    rules: Rules = NO_RULES,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -61,13 +63,15 @@ def beam_search(
         form: of the length penalty, "gnmt" or "power".
         never: symbols that no output has, whatever their probability.
         length_factor: see `extra_length`.
+        rules: see `Rules`; log-probabilities stay those of the model among all symbols.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with read_weights_once(model):
-        search = _BeamSearch(model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor)
+        parts = (model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor, rules)
+        search = _BeamSearch(*parts)
         search.form, search.never = form, tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
@@ -91,8 +95,9 @@ class _BeamSearch(Search):
         constraint: Constraint | None,
         jit: bool,
         length_factor: float,
+        rules: Rules,
     ) -> None:
-        super().__init__(model, source, beam_size, extra_length, constraint, jit, length_factor)
+        super().__init__(model, source, beam_size, extra_length, constraint, jit, length_factor, rules)
         self.alpha, self.early_stop = alpha, early_stop
         self.form = "gnmt"
         self.never: tuple[int, ...] = (PAD,)
@@ -145,7 +150,7 @@ class _BeamSearch(Search):
         number = min(2 * self.beam_size + len(self.never), logits.shape[-1])
         largest = tf.math.top_k if self.jit else top_k
         best, symbols = largest(self._permit(fixed, beams, logits), number)
-        if self.constraint is None:
+        if not self.restricted:
             # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
             # float32. This takes one pass over the logits; a log-softmax takes three.
             of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))

@@ -15,6 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.search import Search, State, with_symbol
 from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
@@ -63,6 +64,7 @@ def sample(
     jit: bool = False,
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
+    rules: Rules = NO_RULES,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -78,13 +80,14 @@ def sample(
         constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
         jit: see `Search`.
         never: symbols that are never drawn.
+        rules: see `Rules`; the sampler's distribution is among the symbols that they leave.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with read_weights_once(model):
-        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor)
+        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor, rules)
         search.never = tuple(never)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
@@ -108,10 +111,11 @@ class _Sampling(Search):
         constraint: Constraint | None,
         jit: bool,
         length_factor: float,
+        rules: Rules,
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
         size = -(-num_samples // self.num_groups)
-        super().__init__(model, source, size, extra_length, constraint, jit, length_factor)
+        super().__init__(model, source, size, extra_length, constraint, jit, length_factor, rules)
         self.sampler, self.num_samples = sampling.sampler, num_samples
         self.never: tuple[int, ...] = (PAD,)
         self.fixed["key"] = sentence_keys(source, sampling.seed)

@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.ids import PAD
 
 State = dict[str, Any]
@@ -41,6 +42,10 @@ class Search(abc.ABC):
         constraint: on the symbols of these sentences' outputs; None: any may follow any.
         jit: the graph is for XLA. Then the sizes of `source` are known, and L follows from S. Rows of padding are done
             from the start.
+        rules: see `Rules`.
+
+    Attributes:
+        restricted: whether some symbols may not follow some hypotheses.
     """
 
     def __init__(
@@ -52,8 +57,10 @@ class Search(abc.ABC):
         constraint: Constraint | None,
         jit: bool,
         length_factor: float = 1.0,
+        rules: Rules = NO_RULES,
     ) -> None:
         self.beam_size, self.model, self.constraint, self.jit = beam_size, model, constraint, jit
+        self.rules, self.restricted = rules, constraint is not None or rules != NO_RULES
         lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
         max_lengths = longest_outputs(lengths, length_factor, extra_length)
         batch: Any = tf.shape(source)[0]
@@ -157,7 +164,8 @@ class Search(abc.ABC):
         return tf.ensure_shape(logits, logits.shape), state
 
     def _permit(self, fixed: State, beams: State, logits: Any) -> Any:
-        """The logits, minus infinity for symbols that the constraint forbids; the same tensor without a constraint."""
+        """The logits, minus infinity for symbols that rules or constraint forbid; the same tensor without both."""
+        logits = self.rules.permit(logits, beams["alive"], beams["index"])
         if self.constraint is None:
             return logits
         allowed = self.constraint.allowed(beams["constraint"], fixed["max_lengths"] - beams["index"])

@@ -15,6 +15,7 @@ import tensorflow as tf
 from t2t_lite.decoding.alignments import BLANK, Alignment, align, check_aligns
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
@@ -271,6 +272,12 @@ class Translator(LineTranslator):
         self.outputs = outputs or Outputs()
         self.is_text = self.outputs.is_text
         self._grammar = self.outputs.grammar()
+        self._rules = Rules(decode.no_repeat_ngram_size, decode.min_length)
+        if self._grammar and self._rules != NO_RULES:
+            raise UsageError(
+                "no_repeat_ngram_size and min_length are for text; a parser's outputs are as long as their sentences, "
+                "and repeat brackets. Leave both at 0."
+            )
         self.prepack = False
         self.sampling: Sampling | None = None
         what = f"the search of a {type(model).__name__}"
@@ -330,6 +337,7 @@ class Translator(LineTranslator):
                 jit=jit,
                 never=never,
                 length_factor=self.decode.max_length_factor,
+                rules=self._rules,
             )
         return beam_search(
             self.model,
@@ -344,6 +352,7 @@ class Translator(LineTranslator):
             form=self.decode.length_penalty_form,
             never=never,
             length_factor=self.decode.max_length_factor,
+            rules=self._rules,
         )
 
     def run_search(

@@ -23,7 +23,7 @@ What it is: model_card.json. Run in this folder:
         length_penalty={penalty:.2f},
         max_input_length={max_input},
         max_decoding_length={max_output},
-        min_decoding_length=0,
+        min_decoding_length={min_length},{no_repeat}
         max_batch_size=2048,
         batch_type="tokens",
     )
@@ -108,6 +108,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     Args:
         vocabularies: the names of their files in the folder.
     """
+    repeats = translator.decode.no_repeat_ngram_size
     alpha, is_power = translator.decode.length_penalty, translator.decode.length_penalty_form == "power"
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
@@ -123,6 +124,8 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         beam_size=translator.decode.beam_size,
         penalty=alpha if is_power else engine_length_penalty(alpha, USUAL_LENGTH),
         unknown="" if translator.decode.unknown_output else "\n        disable_unk=True,",
+        min_length=translator.decode.min_length,
+        no_repeat=f"\n        no_repeat_ngram_size={repeats}," if repeats else "",
         max_input=translator.decode.max_source_length,
         max_output=translator.longest_output(translator.decode.max_source_length),
         extra=translator.decode.extra_length,

@@ -39,7 +39,14 @@ _VOCAB = ("vocab.json", "target_vocab.json")
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16
 _LONGEST = 512  # pieces, as in other MarianMT models; their positions have no limit
 # What transformers takes for a setting that config.json or generation_config.json does not have.
-_USUAL = {"share_encoder_decoder_embeddings": True, "tie_word_embeddings": True, "num_beams": 1, "length_penalty": 1.0}
+_USUAL = {
+    "share_encoder_decoder_embeddings": True,
+    "tie_word_embeddings": True,
+    "num_beams": 1,
+    "length_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "min_length": 0,
+}
 _SAME_ACTIVATION = {"silu": "swish"}
 
 
@@ -213,10 +220,15 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
     if not decode.max_length_factor:  # the length of the input counts for nothing, as in transformers
         name, counted = ("max_new_tokens", 0) if kept.get("max_new_tokens") else ("max_length", 1)
         found[name] = decode.extra_length + counted
+    rules = {
+        "no_repeat_ngram_size": decode.no_repeat_ngram_size,
+        "min_length": decode.min_length and decode.min_length + 1,  # it counts the start
+    }
     if not kept:
         return {
             "max_length": _LONGEST,
             **found,
+            **{name: value for name, value in rules.items() if value},
             "bad_words_ids": never,
             "decoder_start_token_id": start,
             "eos_token_id": rows[EOS],
@@ -225,6 +237,8 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
         }
     if not decode.unknown_output or kept.get("bad_words_ids"):
         found["bad_words_ids"] = never
+    kept = {name: value for name, value in kept.items() if name != "min_new_tokens"}  # min_length says the same
+    found |= rules
     return kept | {name: value for name, value in found.items() if (kept.get(name) or _USUAL.get(name)) != value}
 
 

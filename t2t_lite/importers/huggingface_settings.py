@@ -40,7 +40,7 @@ _SEARCHED: Mapping[str, tuple[Any, ...]] = {
         ("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups", "guidance_scale"), (1, None)
     ),
     **dict.fromkeys(
-        ("no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "min_length", "min_new_tokens", "diversity_penalty"),
+        ("encoder_no_repeat_ngram_size", "diversity_penalty"),
         (0, None),
     ),
     **dict.fromkeys(
@@ -58,7 +58,10 @@ _READ = (
     *("decoder_vocab_size", "decoder_attention_heads", "decoder_ffn_dim"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id"),
 )
-_READ_OF_SEARCH = ("num_beams", "length_penalty", "max_length", "max_new_tokens", "bad_words_ids")
+_READ_OF_SEARCH = (
+    *("num_beams", "length_penalty", "max_length", "max_new_tokens", "bad_words_ids"),
+    *("no_repeat_ngram_size", "min_length", "min_new_tokens"),
+)
 # Of training, of other models, of how transformers runs a model or shows it.
 _HARMLESS = {
     *("dropout", "attention_dropout", "activation_dropout", "classifier_dropout", "classif_dropout", "init_std"),
@@ -98,7 +101,7 @@ def count(settings: Mapping[str, Any], name: str) -> int:
 def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> dict[str, Any]:
     """Returns the search of generation_config.json: a score is the log-probability divided by length^length_penalty.
 
-    An output has at most max_new_tokens pieces, or one less than max_length, which counts the start.
+    An output has at most max_new_tokens pieces, or one less than max_length, which counts the start, as min_length.
 
     Args:
         padding, unknown: ids of these pieces.
@@ -114,6 +117,16 @@ def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> d
         found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
         if value is not None and found[field] != value:
             raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+    for name, field, start in (
+        ("no_repeat_ngram_size", "no_repeat_ngram_size", 0),
+        ("min_length", "min_length", 1),
+        ("min_new_tokens", "min_length", 0),
+    ):  # the larger one of the last two counts
+        value = settings.get(name) or 0
+        if type(value) is not int or value < 0:
+            raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+        if value > start:
+            found[field] = max(found.get(field, 0), value - start)
     for name, start in (("max_length", 1), ("max_new_tokens", 0)):  # the second one counts if both are there
         value = settings.get(name)
         if value is not None:

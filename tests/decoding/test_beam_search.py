@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search, length_penalty
+from t2t_lite.decoding.rules import Rules
 from t2t_lite.decoding.search import longest_output, longest_outputs
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
@@ -73,12 +74,35 @@ def searches() -> _Searches:
     return _Searches()
 
 
+@pytest.fixture(scope="module")
+def looping() -> _Searches:
+    """Without rules, its outputs repeat themselves."""
+    return _Searches(seed=6, scale=3.0)
+
+
 @pytest.mark.commit
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("early", [True, False])
 @pytest.mark.parametrize("beam", [1, 4, 21])
 def test_fast_equals_slow(searches: _Searches, beam: int, early: bool, alpha: float) -> None:
     searches.assert_equal(SOURCES, beam, alpha, early)
+
+
+def _has_repeats(output: tuple[int, ...], size: int) -> bool:
+    ngrams = [output[at : at + size] for at in range(len(output) - size + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+@pytest.mark.commit("3-5-4")
+@pytest.mark.parametrize("beam", [1, 4, 7])
+@pytest.mark.parametrize("min_length", [0, 5, 20])
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_fast_equals_slow_with_rules(looping: _Searches, size: int, min_length: int, beam: int) -> None:
+    rules = Rules(size, min_length)
+    found = looping.assert_equal(SOURCES, beam, 0.6, False, rules)
+    assert min(len(output) - (output[-1] == EOS) for output in found) >= min_length
+    assert any(_has_repeats(output, 3) for output in found) == (size == 0)
+    assert size == 0 or not any(_has_repeats(output, size) for output in found)
 
 
 RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "attention_biases": True}

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.rules import Rules
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.score import log_probs
 from t2t_lite.decoding.search import longest_output
@@ -23,7 +24,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.samplers.base import make_sampler
 from tests import reference
 from tests.decoding.test_beam_search import OTHERS, RELATIVE, RNNS, TENSOR2TENSOR, TINY, V
-from tests.searches import EXTRA, hypotheses, random_sources
+from tests.searches import EOS, EXTRA, hypotheses, random_sources
 
 SOURCES = random_sources(V)
 IDS, FLAG = tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)
@@ -112,6 +113,17 @@ def test_the_n_best_are_those_of_the_plain_graph(name: str) -> None:
 @pytest.mark.parametrize("beam", [1, 21])
 def test_other_sizes_of_beams(beam: int) -> None:
     _Pair("transformer", _beam_search(beam), IDS, FLAG).assert_equal(SOURCES, True)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("rules", [Rules(2, 5), Rules(1, 0), Rules(0, 20)])
+def test_rules(rules: Rules) -> None:
+    _Pair("transformer", _beam_search(rules=rules), IDS, FLAG).assert_equal(SOURCES, False)
+    _, drawn = _Pair("transformer", _sample(3, length={"rules": rules}), IDS).assert_equal(SOURCES)
+    size = rules.no_repeat_ngram_size
+    ngrams = [[output[at : at + size] for at in range(len(output) - size + 1)] for output in drawn]
+    assert size == 0 or all(len(set(row)) == len(row) for row in ngrams)
+    assert min(len(output) - (output[-1] == EOS) for output in drawn) >= rules.min_length
 
 
 @pytest.mark.nightly

@@ -17,7 +17,7 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.insights.sentence import attend
 from t2t_lite.runs.run_dir import make_model
 from tests import reference
-from tests.export.conftest import Exported, decoded, run
+from tests.export.conftest import EXPORTED, Exported, decoded, run
 from tests.serving.served_model import Version
 
 pytestmark = pytest.mark.commit
@@ -43,6 +43,16 @@ def _model(name: str, exported: Exported) -> tuple[Any, Any]:
     model: Any = make_model(registry.model_of(hparams_set), hparams, source, target, False)
     reference.randomise(model, 3, 2.0)
     return model, hparams
+
+
+@pytest.mark.nightly
+def test_the_rules_of_a_search_are_exported(exported: Exported, tmp_path: Path) -> None:
+    hparams = config.replace(EXPORTED, no_repeat_ngram_size=1, min_length=4)
+    translator = Translator(exported.translator.model, *exported.served.vocabularies, hparams)
+    version = Version(export(ServedModel(translator, ("nbest",)), tmp_path, {"hparams": config.to_dict(hparams)}))
+    wanted = [[one.text for one in row] for row in translator.translate(exported.lines, nbest=3)]
+    assert decoded(run(version, "nbest", exported.lines)["outputs"]) == wanted
+    assert wanted != [[one.text for one in row] for row in exported.translator.translate(exported.lines, nbest=3)]
 
 
 @pytest.mark.nightly

@@ -30,7 +30,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {"num_decoder_layers": 2},
     "biases, start": {"attention_biases": True, "output_bias": True, "activation": "gelu", "start_vector": True},
     "untied": {"share_embeddings": False, "activation": "swish", "d_k": 8, "d_v": 8, "start_vector": True},
-    "two vocabularies": {"length_penalty_form": "power", "length_penalty": 0.7, "unknown_output": False},
+    "two vocabularies": {
+        "length_penalty_form": "power",
+        "length_penalty": 0.7,
+        "unknown_output": False,
+        "no_repeat_ngram_size": 2,
+        "min_length": 5,
+    },
     "two, untied": {"share_embeddings": False},
 }
 
@@ -146,6 +152,8 @@ def test_a_model_that_was_trained_here_opens_again(
     decode = translator.decode
     assert imported.usual["beam_size"] == 3
     assert imported.usual.get("unknown_output", True) == decode.unknown_output
+    for rule in ("no_repeat_ngram_size", "min_length"):
+        assert imported.usual.get(rule, 0) == getattr(decode, rule)
     wanted = 0.7 if decode.length_penalty_form == "power" else 0.48
     assert imported.usual["length_penalty"] == wanted
     ids = [_json(version / f"{name}.json") for name in ("vocab", "target_vocab") if (version / f"{name}.json").exists()]

@@ -156,6 +156,13 @@ def test_what_marian_cannot_compute_is_named(changes: dict[str, Any], message: s
     assert message in str(caught.value)
 
 
+def test_rules_that_marian_has_not_are_refused(tmp_path: Path) -> None:
+    translator = _translator("plain")
+    translator.decode = config.replace(SMALL, no_repeat_ngram_size=3)
+    with pytest.raises(UsageError, match="Marian's search has no no_repeat_ngram_size=3"):
+        export_marian(translator, tmp_path / "none", {}, Origin())
+
+
 def test_other_vocabularies_are_refused(tmp_path: Path) -> None:
     translator = _translator("plain")
     translator.source_vocabulary = ByteVocabulary()

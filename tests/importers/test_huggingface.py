@@ -213,6 +213,17 @@ def test_the_longest_length_is_that_of_transformers(tmp_path: Path) -> None:
         _read(folder)
 
 
+def test_the_rules_of_a_search_come_along(tmp_path: Path) -> None:
+    """`min_length` counts the start, `min_new_tokens` does not; the larger one counts."""
+    folder = _folder(tmp_path / "model")
+    assert not {"no_repeat_ngram_size", "min_length"} & set(_read(folder).usual)
+    _set(folder, "generation_config.json", no_repeat_ngram_size=3, min_length=6)
+    found = _read(folder).usual
+    assert (found["no_repeat_ngram_size"], found["min_length"]) == (3, 5)
+    _set(folder, "generation_config.json", min_new_tokens=8)
+    assert _read(folder).usual["min_length"] == 8
+
+
 def _set(folder: Path, file: str, **values: Any) -> None:
     path = folder / file
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}), "utf-8")
@@ -242,7 +253,8 @@ def _set(folder: Path, file: str, **values: Any) -> None:
         }.items()),
         *(("generation_config.json", name, value) for name, value in {
             "do_sample": True,
-            "no_repeat_ngram_size": 3,
+            "no_repeat_ngram_size": -3,
+            "min_length": "four",
             "repetition_penalty": 1.2,
             "bad_words_ids": [[1]],
             "num_beams": 10**9,
