@@ -113,7 +113,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     import keras
 
     from t2t_lite.decoding.translate import Translator
-    from t2t_lite.ops.int8 import quantize
+    from t2t_lite.ops.int8 import adapt_to_processor, quantize
     from t2t_lite.ops.prepacked import is_supported
 
     keras.utils.set_random_seed(SEED)
@@ -128,6 +128,7 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
+        adapt_to_processor(model)
     made = Translator(model, names, names, hparams)
     made.prepack = not changing and is_supported(model.compute_dtype)
     return made

@@ -140,7 +140,7 @@ def search_call(
     from t2t_lite.decoding.translate import FEW
     from t2t_lite.distributed.devices import use_jit
     from t2t_lite.ids import EOS
-    from t2t_lite.ops.int8 import quantize
+    from t2t_lite.ops.int8 import adapt_to_processor, quantize
     from t2t_lite.ops.prepacked import is_supported
 
     sentences, source_length, output_length, vocab_size = shape
@@ -153,6 +153,7 @@ def search_call(
     model.target_embedding.table.assign(table)
     if int8:
         quantize(model)
+        adapt_to_processor(model)
     prepack = is_supported(model.compute_dtype)  # as t2t-lite-decoder does
     source = np.random.default_rng(1).integers(4, vocab_size, (sentences, source_length), dtype=np.int32)
     source[:, -1] = EOS

@@ -224,7 +224,7 @@ def load(
 
     Raises:
         DataError: there is nothing to open at `path`, or it is damaged.
-        UsageError: invalid settings, runs that are no ensemble, or int8 on a machine that cannot run it.
+        UsageError: invalid settings, runs that are no ensemble, or int8 on a GPU.
     """
     from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
@@ -241,16 +241,13 @@ def load(
         if usr_dir or precision:
             raise UsageError(f"{paths[0]} is an export: it needs no usr_dir, and its precision is fixed.")
         return LoadedExport(ExportedTranslator(paths[0]))
-    from t2t_lite.ops.int8_product import check_machine
     from t2t_lite.runs.open_request import OpenRequest
 
     folders, checkpoints = zip(*map(_run_and_checkpoint, paths), strict=True)
     if len(set(checkpoints)) > 1:
         raise UsageError(f"{', '.join(map(str, paths))}: give the runs, or the same kind of checkpoint of each.")
-    if precision == "int8":  # not in open_run: an export may be made on a machine that cannot run it
-        check_machine()
     request = OpenRequest(folders=folders, checkpoint=checkpoints[0], usr_dir=usr_dir, precision=precision)
-    return LoadedRun(request.open())
+    return LoadedRun(request.open_to_run())
 
 
 def _paths(path: Any) -> list[Path]:

@@ -62,7 +62,6 @@ _BY_WORDS = (
     ),
     ("the label of a target language", "No line of this request is translated."),
     ("attention is given for", "Ask for shorter texts, or fewer."),
-    ("no exact products of 8-bit integers", "The server's processor cannot run int8 weights: export in float32."),
     ("version label", "No version has that label: labels are set in the server's models.config."),
     ('"nbest" not found', "Export the model with nbest among --signatures of t2t-lite-exporter (it is by default)."),
     ('"attention" not found', "Export the model with t2t-lite-exporter --signatures=nbest,score,attention."),

@@ -27,7 +27,7 @@ class ExportedTranslator(LineTranslator):
 
     Raises:
         DataError: no export there, or a damaged one.
-        UsageError: it has int8 weights, which this machine cannot run.
+        UsageError: it has int8 weights, and this machine a GPU.
     """
 
     def __init__(self, folder: str | os.PathLike[str], batch_tokens: int | None = None) -> None:

@@ -21,8 +21,7 @@ from t2t_lite.export.text_ops import GraphText
 from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.graph import graph
-from t2t_lite.ops.int8 import int8_matrices
-from t2t_lite.ops.int8_product import assert_exact
+from t2t_lite.ops.int8 import compute_anywhere, int8_matrices
 from t2t_lite.ops.stored import stored_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
@@ -44,8 +43,8 @@ class ServedModel(tf.Module):
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
 
-    Each weight is stored once, as `stored_weights` has it. A quantized model fails where the products of its int8
-    matrices would not be exact.
+    Each weight is stored once, as `stored_weights` has it. A quantized model computes in float32 where the products
+    of its int8 matrices would not be exact (`compute_anywhere`).
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
@@ -80,7 +79,7 @@ class ServedModel(tf.Module):
         }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         # Several signatures call these functions, which are saved once.
-        self._search = self._graph(translator.search, translator.search_signature)
+        self._search = self._graph(self._find, translator.search_signature)
         self._outputs = self._graph(self._write, [_IDS, _INPUTS])
 
     @property
@@ -113,12 +112,17 @@ class ServedModel(tf.Module):
                     value = self._weights[f"{prefix}{weight.path}"]
                     value = value if value.dtype == weight.dtype else tf.cast(value, weight.dtype)
                     scope.add_update((weight, value))
-            if self._int8:
-                assert_exact()
             with scope:
                 return function(*args)
 
         return graph(with_stored_weights, input_signature=signature)
+
+    def _compute(self, function: Callable[[], Any]) -> Any:
+        """What a function computes with the model."""
+        return compute_anywhere(function) if self._int8 else function()
+
+    def _find(self, *inputs: Any) -> tuple[Any, Any]:
+        return self._compute(lambda: self._translator.search(*inputs))
 
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
@@ -154,7 +158,7 @@ class ServedModel(tf.Module):
         with tf.control_dependencies([same]):  # else another operation might report the error first
             there = source.row_lengths() > 0
         source, target = _dense(source, there), _end(_dense(target, there))
-        values, tokens = log_probs(self._translator.model, source, target)
+        values, tokens = self._compute(lambda: log_probs(self._translator.model, source, target))
         return {"log_probs": _scatter(values, there), "tokens": _scatter(tokens, there)}
 
     def _attention(self, inputs: Any) -> dict[str, Any]:
@@ -172,7 +176,8 @@ class ServedModel(tf.Module):
             there = pieces.row_lengths() > 0
         source = _dense(pieces, there)
         target = _trim(self._search(source, True, *self._sizes(pieces, inputs, there))[0][:, 0])
-        maps = self._translator.model.attention_maps({"source": source, "target": target})
+        batch = {"source": source, "target": target}
+        maps = self._compute(lambda: self._translator.model.attention_maps(batch))
         source, target = _scatter(source, there), _scatter(target, there)
         return {
             "outputs": self._outputs(target, inputs),
@@ -192,7 +197,7 @@ class ServedModel(tf.Module):
         source = _dense(pieces, there)
         target, scores = self._search(source, True, *self._sizes(pieces, inputs, there))
         target = _trim(target[:, 0])
-        weights = align(self._translator.model, source, target)
+        weights = self._compute(lambda: align(self._translator.model, source, target))
         source, target = _scatter(source, there), _scatter(target, there)
         return {
             "outputs": self._outputs(target, inputs),

@@ -3,6 +3,9 @@
 A matrix [I, O] is stored as round(127 w / max |w|), with a maximum for each column. Each row that it is multiplied
 with is rounded in the same way just before the product. So the product of a row depends on no other row.
 
+Processors without instructions for such products (VNNI) add them up wrongly, or slowly. There the integers are expanded
+to float32 and multiply rows that are not rounded: as fast as float32, with outputs of which a few differ.
+
 Gain (benchmarks/notebook.md): D3 takes 0.63 of the time of float32, D2 0.68, D1 0.71.
 
 Legend: R rows, I what is summed over, O outputs.
@@ -10,10 +13,12 @@ Legend: R rows, I what is summed over, O outputs.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import gc
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,31 +26,34 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.matrix import Matrix, find_weight_ids, matrices_of, norm_factors
-from t2t_lite.ops.int8_product import LARGEST, int8_product
+from t2t_lite.ops.int8_product import LARGEST, int8_product, is_exact, is_exact_here
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
+from t2t_lite.ops.prepacked import prepacked_product
 
 _log = logging.getLogger("t2t_lite")
 _LEAST_SHARE = 0.9  # below that, int8 would save little
 _TINY = 1e-30  # instead of the maximum of zeros
+_EXPANDED = contextvars.ContextVar("expanded", default=False)
 
 
 class Int8Matrix(Matrix):
     """A matrix [I, O] of int8 weights; it multiplies float32, in graphs only.
 
     Args:
-        values: int8 [O, I].
+        values: int8 [O, I], or the same integers as float32 (`expand`).
         scales: float32 [O]; column o of the matrix is values[o] * scales[o].
         outer: graph of a search, whose steps share what oneDNN makes of the values; None: for a single product.
+        prepack: see `prepare_weights`; integers are prepacked in any case.
     """
 
-    def __init__(self, values: Any, scales: Any, outer: OuterGraph | None = None) -> None:
-        self.values, self.scales, self._outer = values, scales, outer
+    def __init__(self, values: Any, scales: Any, outer: OuterGraph | None = None, *, prepack: bool = False) -> None:
+        self.values, self.scales, self._outer, self._prepack = values, scales, outer, prepack
         self.shape = (values.shape[1], values.shape[0])
         self.outputs = values.shape[0]
 
-    def for_steps(self, outer: OuterGraph) -> Int8Matrix:
-        return type(self)(self.values, self.scales, outer)
+    def for_steps(self, outer: OuterGraph, prepack: bool) -> Int8Matrix:
+        return type(self)(self.values, self.scales, outer, prepack=prepack)
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
         if rows.dtype != tf.float32:
@@ -53,11 +61,15 @@ class Int8Matrix(Matrix):
         matrices = (self, *others)
 
         def join() -> tuple[Any, Any]:
-            if not others:
-                return tf.convert_to_tensor(self.values), tf.convert_to_tensor(self.scales)
-            return tf.concat([m.values for m in matrices], 0), tf.concat([m.scales for m in matrices], 0)
+            values = tf.concat([m.values for m in matrices], 0) if others else tf.convert_to_tensor(self.values)
+            scales = tf.concat([m.scales for m in matrices], 0) if others else tf.convert_to_tensor(self.scales)
+            return tf.cast(values, tf.float32) if _EXPANDED.get() else values, scales
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()
+        if values.dtype == tf.float32:
+            multiply = prepacked_product if self._prepack else tf.matmul
+            product = multiply(rows, values, transpose_b=True)
+            return columns(product * scales, (matrix.outputs for matrix in matrices))
         with tf.name_scope("int8"):
             largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
             rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
@@ -107,6 +119,41 @@ def quantize(model: Any) -> None:
             setattr(layer, name, _round_columns(weight if axes == "OI" else weight.T))
     finally:
         gc.unfreeze()
+
+
+def expand(model: Any) -> None:
+    """Holds a quantized model's integers as float32 from now on, for a processor on which that is faster."""
+    _log.info("int8: this processor has no instructions for it (VNNI); the rounded weights multiply as float32.")
+    for matrix in int8_matrices(model).values():
+        matrix.values = tf.Variable(tf.cast(matrix.values, tf.float32), trainable=False)
+
+
+def adapt_to_processor(model: Any) -> None:
+    """Calls `expand` if this processor has no exact products of 8-bit integers."""
+    if not is_exact_here():
+        expand(model)
+
+
+def compute_anywhere(compute: Callable[[], Any]) -> Any:
+    """Returns what `compute` does with a quantized model in a graph that does not know its processor.
+
+    The graph has both ways, and takes that of integers where their products are exact.
+    """
+
+    def compute_expanded() -> Any:
+        with _expanded():
+            return compute()
+
+    return tf.cond(is_exact(), compute, compute_expanded)
+
+
+@contextlib.contextmanager
+def _expanded() -> Iterator[None]:
+    token = _EXPANDED.set(True)
+    try:
+        yield
+    finally:
+        _EXPANDED.reset(token)
 
 
 def _numbers(weights: Sequence[Any]) -> int:

@@ -11,10 +11,6 @@ from t2t_lite.errors import UsageError
 from t2t_lite.ops.graph import graph
 
 LARGEST = 127.0  # -128 has no counterpart
-_NOT_HERE = (
-    "This machine has no exact products of 8-bit integers: they need an x86 processor with VNNI instructions, and "
-    "oneDNN in TensorFlow. Use another precision."
-)
 
 
 def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
@@ -65,29 +61,24 @@ def _types(tensors: list[Any]) -> AttrValue:
 
 
 def check_machine() -> None:
-    """Raises UsageError if int8 models do not run, or not correctly, on this machine."""
-    if why := unable():
-        raise UsageError(why)
-
-
-def unable() -> str | None:
-    """Returns why int8 models do not run, or not correctly, on this machine; None if they do."""
+    """Raises UsageError if there is a GPU, which computes no int8 models."""
     if tf.config.list_physical_devices("GPU"):
-        return "Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here."
+        raise UsageError("Models of 8-bit integers are for CPUs, and this machine has a GPU. Use bfloat16 here.")
+
+
+def is_exact_here() -> bool:
+    """Whether this machine has exact products of 8-bit integers."""
     try:
-        exact = graph(_exact)().numpy()
+        return bool(graph(is_exact)().numpy())
     except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
-        exact = False
-    return None if exact else _NOT_HERE
+        return False
 
 
-def assert_exact() -> None:
-    """Adds the check of `check_machine` to a graph: an exported model does not know where it will run."""
-    tf.debugging.Assert(_exact(), [_NOT_HERE])
+def is_exact() -> Any:
+    """Whether the largest sums are right, bool scalar; in graphs only.
 
-
-def _exact() -> Any:
-    """Whether the largest sums are right: processors without VNNI add two products in 16 bits, which are too few."""
+    Processors without VNNI add two products in 16 bits, which are too few.
+    """
     rows, columns = tf.fill([2, 64], LARGEST), tf.fill([64, 64], LARGEST)
     product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), prepack=False)
     return tf.reduce_all(product == 64 * LARGEST**2)

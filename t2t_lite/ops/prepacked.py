@@ -29,7 +29,7 @@ class PrepackedMatrix(VariableMatrix):
             arrays = [tf.cast(tf.convert_to_tensor(matrix.weight), dtype) for matrix in matrices]
             return tf.concat(arrays, self.axes.index("O")) if others else arrays[0]
 
-        product = _product(rows, self.outer.once((dtype, *matrices), array), self.axes == "OI")
+        product = prepacked_product(rows, self.outer.once((dtype, *matrices), array), self.axes == "OI")
         return columns(product, (matrix.outputs for matrix in matrices))
 
 
@@ -41,19 +41,19 @@ def is_supported(dtype: str) -> bool:
         return False  # TensorFlow's rule for its own products; oneDNN might end the process
     x = tf.cast(tf.ones([2, 16]), dtype)
     try:
-        product = graph(_product)(x, tf.transpose(x), False)
+        product = graph(prepacked_product)(x, tf.transpose(x), False)
     except (tf.errors.OpError, RuntimeError, ValueError):  # TensorFlow lacks it for this processor, or no longer has it
         return False
     return bool(tf.reduce_all(product == 16))
 
 
-def _product(rows: Any, array: Any, transpose: bool) -> Any:
+def prepacked_product(rows: Any, array: Any, transpose_b: bool) -> Any:
     """[R, I], [I, O] (or [O, I], to be transposed) -> [R, O]; in graphs only.
 
     TensorFlow puts this operation in place of a product and a bias if the matrix is a constant; none of its functions
     makes it directly.
     """
-    outputs = array.shape[0 if transpose else 1]
+    outputs = array.shape[0 if transpose_b else 1]
     kind = AttrValue(type=rows.dtype.as_datatype_enum)
     operation = tf.compat.v1.get_default_graph().create_op(
         "_MklNativeFusedMatMul",
@@ -64,7 +64,7 @@ def _product(rows: Any, array: Any, transpose: bool) -> Any:
             "T": kind,
             "num_args": AttrValue(i=1),
             "fused_ops": AttrValue(list=AttrValue.ListValue(s=[b"BiasAdd"])),  # it has no form without a bias
-            "transpose_b": AttrValue(b=transpose),
+            "transpose_b": AttrValue(b=transpose_b),
             "is_filter_const": AttrValue(b=True),
             "_kernel": AttrValue(s=b"MklNameChangeOp"),
         },

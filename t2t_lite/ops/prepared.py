@@ -34,7 +34,7 @@ def prepare_weights(model: Any, *, prepack: bool = False, jit: bool = False) -> 
 
     def prepare(weight: Any, axes: str) -> Matrix:
         if isinstance(weight, Int8Matrix):
-            return weight.for_steps(outer)
+            return weight.for_steps(outer, prepack)
         return (PrepackedMatrix if prepack else PackedMatrix)(weight, axes, outer)
 
     declared = matrices_of(dict.fromkeys(model._flatten_layers()))

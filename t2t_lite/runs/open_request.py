@@ -52,13 +52,23 @@ class OpenRequest:
         how = {"checkpoint": self.checkpoint, "usr_dir": self.usr_dir, "precision": self.precision}
         return open_runs(self.folders, **how, **self.search)
 
-    def open_to_decode(self) -> OpenRun | OpenEnsemble:
-        """Opens the runs for the fastest decoding that this machine has; UsageError if it has no operation for int8."""
+    def open_to_run(self) -> OpenRun | OpenEnsemble:
+        """Opens the runs for use on this machine, not for an export; UsageError for int8 on a GPU."""
+        from t2t_lite.ops.int8 import adapt_to_processor
         from t2t_lite.ops.int8_product import check_machine
+
+        if self.precision != "int8":
+            return self.open()
+        check_machine()
+        run = self.open()
+        for member in run.members:
+            adapt_to_processor(member.model)
+        return run
+
+    def open_to_decode(self) -> OpenRun | OpenEnsemble:
+        """Opens the runs for the fastest decoding that this machine has; UsageError for int8 on a GPU."""
         from t2t_lite.ops.prepacked import is_supported
 
-        if self.precision == "int8":
-            check_machine()
-        run = self.open()
+        run = self.open_to_run()
         run.translator.prepack = all(is_supported(member.model.compute_dtype) for member in run.members)
         return run

@@ -49,7 +49,7 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
     def products(rows: Any) -> list[Any]:
         outer = OuterGraph()
-        first, *others = (matrix.for_steps(outer) if steps else matrix for matrix in matrices)
+        first, *others = (matrix.for_steps(outer, False) if steps else matrix for matrix in matrices)
         return [*first.multiply(rows), *first.multiply(rows, *others)]
 
     alone, *together = products(rows)
@@ -61,6 +61,26 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     assert not alone[4].numpy().any()
 
 
+@pytest.mark.parametrize("prepack", [False, True])
+@pytest.mark.parametrize("steps", [False, True])
+def test_expanded_integers_multiply_rows_that_are_not_rounded(steps: bool, prepack: bool) -> None:
+    draw = np.random.default_rng(2)
+    matrices = [_matrix(draw, outputs) for outputs in (40, 7, 3)]
+    dense = [_dense(matrix) for matrix in matrices]
+    for matrix in matrices:
+        matrix.values = tf.Variable(tf.cast(matrix.values, tf.float32))
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 24])], autograph=False)
+    def products(rows: Any) -> list[Any]:
+        outer = OuterGraph()
+        first, *others = (matrix.for_steps(outer, prepack) if steps else matrix for matrix in matrices)
+        return [*first.multiply(rows), *first.multiply(rows, *others)]
+
+    rows = np.float32(draw.standard_normal((6, 24)))
+    for got, wanted in zip(products(rows), (dense[0], *dense), strict=True):
+        reference.assert_close(got.numpy(), np.float64(rows) @ wanted, 1e-6)
+
+
 @pytest.mark.parametrize("steps", [False, True])
 def test_vectors_of_outputs_and_what_gives_them_other_lengths(steps: bool) -> None:
     matrix, ids = _matrix(np.random.default_rng(3), 9), np.array([[0, 8], [3, 3]])
@@ -69,7 +89,7 @@ def test_vectors_of_outputs_and_what_gives_them_other_lengths(steps: bool) -> No
 
     @tf.function(autograph=False)
     def factors() -> Any:
-        return (matrix.for_steps(OuterGraph()) if steps else matrix).norm_factors(gains, "float32")
+        return (matrix.for_steps(OuterGraph(), False) if steps else matrix).norm_factors(gains, "float32")
 
     reference.assert_close(factors().numpy(), gains / np.linalg.norm(_dense(matrix), axis=0), 1e-6)
 
