@@ -38,7 +38,8 @@ def dataset(
         hparams: the hparams set that makes batches of prepared data; a run has its own.
         overrides: hparams of the set to change, such as {"batch_tokens": 4096}.
         first_step: the first update, from 1; a training loop of your own resumes with it.
-        steps: how many batches; epochs: up to the last batch of this epoch. None of them: without end.
+        steps: how many batches.
+        epochs: the last batch is that of this epoch, from 1; without `steps` and `epochs` there is no end.
         usr_dir: the folder of your own code, where the run was trained with such code.
 
     Returns:

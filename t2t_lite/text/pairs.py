@@ -14,8 +14,9 @@ def pairs_of(rows: Any, source: str = "source", target: str = "target") -> Itera
     Args:
         rows: a DataFrame of pandas or polars, a Table or Dataset of Arrow, a tf.data.Dataset (not batched), or an
             iterable of pairs (source, target) or of mappings, such as a Dataset of Hugging Face.
-        source, target: names of the columns or keys; "translation.en" is the field "en" of "translation". Rows that are
-            pairs have no names.
+        source: name of the column or key of the sources; "translation.en" is the field "en" of "translation". Rows that
+            are pairs have no names.
+        target: the same of the targets.
 
     Yields:
         (source, target); bytes are read as UTF-8. An `AlignedPair` stays one.
