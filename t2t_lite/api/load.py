@@ -164,7 +164,7 @@ class LoadedRun(Loaded):
     def decode(self, ids: Iterable[Sequence[int]], side: str = "target") -> list[str]:
         """Returns the text of each row of ids, such as int [N, T], up to its first EOS (1); padding (0) is left out.
 
-        A source has its label; the target of a parser is linearised, as the model writes it.
+        A source with a label begins with it; the target of a parser is linearised, as the model writes it.
 
         Raises:
             UsageError: rows that are not lists of ids of this vocabulary, or there is no such side.
@@ -180,7 +180,7 @@ class LoadedRun(Loaded):
                     f"decode takes rows of ids below {vocabulary.size:,}, the size of the vocabulary, such as "
                     f"[[5, 9, 1]], not a row {row.tolist()!r:.80}."
                 )
-        return [vocabulary.decode(row.tolist()) for row in rows]
+        return [_with_label(vocabulary.decode(row.tolist()), row.tolist()[:1], vocabulary) for row in rows]
 
     def _vocabulary(self, side: str) -> AnyVocabulary:
         if side not in _SIDES:
@@ -362,6 +362,12 @@ def _plain(value: Any) -> Any:
     import numpy as np
 
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _with_label(text: str, first: list[int], vocabulary: AnyVocabulary) -> str:
+    """Returns a text with the label of its first id, if that is one: the vocabulary's text has none."""
+    [piece] = vocabulary.pieces(first) or [""]
+    return f"{piece} {text}".rstrip() if piece in vocabulary.labels and not text.startswith(piece) else text
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:

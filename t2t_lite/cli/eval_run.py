@@ -18,7 +18,7 @@ from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
-from t2t_lite.text.labels import target_of
+from t2t_lite.text.labels import find_label, target_of
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -84,6 +84,8 @@ def score_testset(request: ScoreRequest, runs: OpenRequest, name: str) -> None:
         raise UsageError(f"--testset={name} is of text, and {','.join(runs.folders)} writes trees. Leave it out.")
     _check_kind(request, False, ",".join(runs.folders))
     source, target = problem.source_language, request.target_language or problem.target_language
+    if request.target_language and problem.labels:
+        find_label(request.target_language, problem.labels)
     if "+" in target:
         raise UsageError(f"--testset={name}: this model writes {target}; name one with --target_language=CODE.")
     if "+" in source:

@@ -156,3 +156,25 @@ def test_ids_are_those_of_prepared_data(run: LoadedRun) -> None:
 def test_what_is_no_text_and_no_ids(run: LoadedRun, call: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         call(run)
+
+
+@pytest.mark.nightly
+def test_sources_have_labels_as_in_prepared_data(tmp_path: Path) -> None:
+    for language in ("de", "fr"):
+        (tmp_path / f"en-{language}").mkdir()
+        for split, number in (("train", 200), ("dev", 10)):
+            for side in ("en", language):
+                text = "".join(f"{side} {i}\n" for i in range(number))
+                (tmp_path / f"en-{language}" / f"{split}.{side}").write_text(text)
+    sizes = {"num_layers": 1, "d_model": 32, "d_ff": 32, "train_steps": 2, "batch_tokens": 512}
+    corpus = {"source_dir": tmp_path, "languages": "en-de,en-fr", "vocab_size": 40, "num_workers": 1}
+    run = t2t_lite.train("text2text", "tiny", tmp_path / "run", overrides=sizes, **corpus)
+    store = run._run.members[0].store()
+    sources, tokens = store.text("dev")[0], store.split("dev").source
+    assert {source[:6] for source in sources} == {">>de<<", ">>fr<<"}
+    ids = run.encode(sources)
+    assert ids == [tokens[i].tolist() for i in range(len(tokens))]
+    assert run.decode(ids, "source") == sources
+    assert run.encode(["en 1"], target_language="fr") == run.encode([">>fr<< en 1"])
+    with pytest.raises(DataError, match="does not begin with the label of a target language"):
+        run.encode(["en 1"])
