@@ -24,6 +24,7 @@ DEMO = ["flask>=2.3.3,<4", "waitress>=3,<4"]  # t2t-lite-demo
 DOCS = ["mkdocs-material>=9.7,<10", "mkdocstrings[python]>=1.0.7,<2"]  # make docs; for pymdown-extensions 13
 GRPC = ["grpcio>=1.74,<2"]  # t2t-lite-query --protocol=grpc; protobuf comes with TensorFlow
 PAPER = ["sacremoses>=0.0.53,<0.3"]  # the Moses tokeniser, for BLEU as the paper's authors computed it
+PARQUET = ["pyarrow>=16.1,<27"]  # .parquet files; 16.0 is for NumPy 1
 PLOTS = ["matplotlib>=3.9,<4"]  # pictures for papers: PNG, SVG, PDF
 TFDS = [  # the WMT problems, unless --raw_dir names the files
     "tensorflow-datasets>=4.9.8,<5",  # 4.9.7 does not end for minutes where there is no network
@@ -89,6 +90,7 @@ setup(
         "docs": DOCS,
         "grpc": GRPC,
         "paper": PAPER,
+        "parquet": PARQUET,
         "plots": PLOTS,
         "tfds": TFDS,
         "ja": JA,
@@ -102,6 +104,7 @@ setup(
             *DOCS,
             *GRPC,
             *PAPER,
+            *PARQUET,
             *PLOTS,
             *TFDS,
             *ZSTD,

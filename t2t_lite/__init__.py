@@ -1,7 +1,7 @@
 """t2t-lite: the Transformer of "Attention Is All You Need" on TensorFlow 2 and Keras 3.
 
-Importing this package does not load TensorFlow. `load` and `train` load it, and so do the commands once they know what
-to run.
+Importing this package does not load TensorFlow. `load`, `train` and `dataset` load it, and so do the commands once they
+know what to run.
 """
 
 import os as _os
@@ -14,6 +14,7 @@ if not _os.path.isdir(_os.path.join(_package, "problems")):
     __path__.append(_os.path.dirname(_package))
 
 if _TYPE_CHECKING:
+    from t2t_lite.api.dataset import dataset as dataset
     from t2t_lite.api.load import load as load
     from t2t_lite.api.train import train as train
     from t2t_lite.config import HParams as HParams
@@ -26,6 +27,7 @@ if _TYPE_CHECKING:
 
 # The public names of this package, and the module that defines each. A module is imported on first use.
 _PUBLIC = {
+    "dataset": "api.dataset",
     "load": "api.load",
     "train": "api.train",
     "HParams": "config",

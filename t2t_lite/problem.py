@@ -30,6 +30,7 @@ from t2t_lite.name_table import full_name
 from t2t_lite.text.codec import Codec
 from t2t_lite.text.codecs import codec_of
 from t2t_lite.text.labels import language_of, target_of
+from t2t_lite.text.pairs import pairs_of as pairs_of
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric
@@ -134,7 +135,10 @@ class Problem:
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call."""
+        """Yields (source, target) pairs of one split: "train", "dev" or "test"; the same ones at each call.
+
+        `pairs_of` gives the pairs of a DataFrame, an Arrow table, a tf.data.Dataset or another iterable.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")
 
     def place(self, side: int) -> str:

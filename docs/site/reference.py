@@ -24,7 +24,8 @@ _CODE_OR_BAR = re.compile(r"(`[^`]+`)|\|")
 _CODE_OR_MARKUP = re.compile(r"(`[^`]+`)|[\\*_<>\[\]]")
 
 _MEMBERS = {  # heading -> what mkdocstrings describes
-    "Opening and using a model": ["t2t_lite.api.load.load", "t2t_lite.api.load.Loaded"],
+    "Opening and using a model": [f"t2t_lite.api.load.{name}" for name in ("load", "Loaded", "LoadedRun")],
+    "Data": ["t2t_lite.api.dataset.dataset", "t2t_lite.text.pairs.pairs_of"],
     "Training": ["t2t_lite.api.train.train"],
     "Problems": ["t2t_lite.problem.Problem", "t2t_lite.registry.register_problem"],
     "Recipes": ["t2t_lite.config.HParams", "t2t_lite.fields.field", "t2t_lite.registry.register_hparams"],
@@ -128,7 +129,8 @@ def _signatures() -> Iterator[str]:
 
 def _python() -> Iterator[str]:
     yield "# Python"
-    yield "\n`t2t_lite.load`, `t2t_lite.train`, `t2t_lite.Problem`, `t2t_lite.HParams` and `t2t_lite.register_*` are"
+    names = "`t2t_lite.load`, `t2t_lite.train`, `t2t_lite.dataset`, `t2t_lite.Problem`, `t2t_lite.HParams`"
+    yield f"\n{names} and `t2t_lite.register_*` are"
     yield "imported from the package itself. [From Python](../python.md) is the way in."
     for title, names in _MEMBERS.items():
         yield f"\n## {title}\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config
-from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path
+from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path, did_you_mean
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.insights.sentence import Sentence
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
+    from t2t_lite.text.any_vocabulary import AnyVocabulary
 
+_SIDES = ("source", "target")
 _MOST_MADE = 8  # searches with settings of their own that a run keeps
 
 
@@ -63,7 +65,11 @@ class Loaded(abc.ABC):
         Raises:
             UsageError: as `translate`, or `n` is not from 1 to beam_size; with a sampler, to 1,000.
         """
-        lines, n, search = _read_lines(lines), _plain(n), {name: _plain(value) for name, value in search.items()}
+        lines, n, search = (
+            _read_lines(lines, "translate"),
+            _plain(n),
+            {name: _plain(value) for name, value in search.items()},
+        )
         if not isinstance(n, int):
             raise UsageError(f"n={n!r} is not an integer.")
         with self._sampling if "sampler" in search else contextlib.nullcontext():
@@ -131,6 +137,55 @@ class LoadedRun(Loaded):
             if "dev_loss" in line:
                 rows.append({**line, "loss": loss})
         return {name: [row.get(name) for row in rows] for name in dict.fromkeys(name for row in rows for name in row)}
+
+    def encode(
+        self, texts: Iterable[str], side: str = "source", *, target_language: str | None = None
+    ) -> list[list[int]]:
+        """Returns the ids of each text as in training and decoding, ended by EOS (1); texts are not cut.
+
+        Args:
+            side: "source" or "target"; the target of a parser is a tree in brackets, or linearised.
+            target_language: of a model with several, whose label is put before each source.
+
+        Raises:
+            UsageError: `texts` is one string, or there is no such side or language.
+            DataError: a source does not begin with a label, which this model needs; or a tree is damaged.
+        """
+        from t2t_lite.ids import EOS
+
+        lines, vocabulary = _read_lines(texts, "encode"), self._vocabulary(side)
+        translator = self._run.translator.with_language(target_language)
+        if side == "target":
+            ids = vocabulary.encode_many([translator.target(line) for line in lines])
+        else:
+            ids = vocabulary.encode_source([translator.source(line) for line in lines])
+        return [[*row, EOS] for row in ids]
+
+    def decode(self, ids: Iterable[Sequence[int]], side: str = "target") -> list[str]:
+        """Returns the text of each row of ids, such as int [N, T], up to its first EOS (1); padding (0) is left out.
+
+        A source with a label begins with it; the target of a parser is linearised, as the model writes it.
+
+        Raises:
+            UsageError: rows that are not lists of ids of this vocabulary, or there is no such side.
+        """
+        import numpy as np
+
+        vocabulary, rows = self._vocabulary(side), [np.asarray(row) for row in ids]
+        for row in rows:
+            if row.ndim != 1 or (
+                row.size and (row.dtype.kind not in "iu" or not 0 <= row.min() <= row.max() < vocabulary.size)
+            ):
+                raise UsageError(
+                    f"decode takes rows of ids below {vocabulary.size:,}, the size of the vocabulary, such as "
+                    f"[[5, 9, 1]], not a row {row.tolist()!r:.80}."
+                )
+        return [_with_label(vocabulary.decode(row.tolist()), row.tolist()[:1], vocabulary) for row in rows]
+
+    def _vocabulary(self, side: str) -> AnyVocabulary:
+        if side not in _SIDES:
+            raise UsageError(f"side={side!r} is neither 'source' nor 'target'.{did_you_mean(str(side), _SIDES)}")
+        return self._run.members[0].vocabularies[_SIDES.index(side)]
 
     def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
         from t2t_lite.decoding.score import score
@@ -292,10 +347,10 @@ def _make_sampling(options: dict[str, Any]) -> Sampling | None:
     return None
 
 
-def _read_lines(lines: Iterable[str]) -> list[str]:
+def _read_lines(lines: Iterable[str], what: str) -> list[str]:
     if isinstance(lines, str) or not isinstance(lines, Iterable):
         given = "one string" if isinstance(lines, str) else repr(lines)
-        raise UsageError(f"translate takes a list of lines, not {given:.80}. Give [line].")
+        raise UsageError(f"{what} takes a list of lines, not {given:.80}. Give [line].")
     return _without_ends(lines)
 
 
@@ -304,6 +359,12 @@ def _plain(value: Any) -> Any:
     import numpy as np
 
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _with_label(text: str, first: list[int], vocabulary: AnyVocabulary) -> str:
+    """Returns a text with the label of its first id, if that is one: the vocabulary's text has none."""
+    [piece] = vocabulary.pieces(first) or [""]
+    return f"{piece} {text}".rstrip() if piece in vocabulary.labels and not text.startswith(piece) else text
 
 
 def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:

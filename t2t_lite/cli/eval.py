@@ -14,6 +14,7 @@ from t2t_lite.metrics.names import OF_SACREBLEU, canonical
 # The flags of each kind of score; check_flags refuses all others.
 _OF_MODEL = ("output_dir", "checkpoint", "precision", "usr_dir", "trust_run")
 _OF_RUN = (*_OF_MODEL, "split", *DECODE)
+_OF_TESTSET = (*_OF_MODEL, "testset", "target_language", *DECODE)
 _OF_PAIRS = (
     *_OF_MODEL,
     "score",
@@ -49,6 +50,12 @@ def _add_run_flags(parser: argparse.ArgumentParser) -> None:
     run = parser.add_argument_group("a run")
     common.add_run_flags(run, required=False)
     run.add_argument("--split", choices=("dev", "test"), help="default: test, or dev where there is no test set")
+    run.add_argument(
+        "--testset",
+        metavar="NAME",
+        help="score a test set of sacreBLEU, such as wmt14/full, and not the run's own data; it is downloaded to "
+        "~/.sacrebleu, or the folder that the environment variable SACREBLEU names, if it is not there",
+    )
     run.add_argument("--precision", choices=common.PRECISIONS, help=common.PRECISION_HELP)
     common.add_search_flags(run, DECODE)
 
@@ -175,6 +182,13 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
         if args.output_dir is None or args.sources is None or args.targets is None:
             parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
         known, what = _OF_PAIRS, "--score: a log-probability is of the text as it is given"
+    elif args.testset is not None:
+        if args.output_dir is None:
+            parser.error(
+                "--testset goes with --output_dir=RUN, whose problem says the languages; a file of translations is "
+                f"scored by: sacrebleu -t {args.testset} -l en-de -i FILE"
+            )
+        known, what = (*_OF_SCORES, *_OF_TESTSET), "--testset"
     elif trees:
         if args.output_dir is None and (args.gold is None or args.test is None):
             parser.error("--metric=evalb needs --gold=FILE and --test=FILE, two files of trees; or --output_dir=RUN")
@@ -205,7 +219,18 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
     """Returns what the flags ask for."""
-    names = ("split", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language", *_OF_SCORES, *_OF_TREES)
+    names = (
+        "split",
+        "testset",
+        "paired_ar",
+        "sources",
+        "target_language",
+        "usr_dir",
+        "sgm",
+        "language",
+        *_OF_SCORES,
+        *_OF_TREES,
+    )
     return ScoreRequest(
         runs=None if args.output_dir is None else common.open_request(args),
         pairs=(args.sources, args.targets) if args.score else None,
@@ -221,6 +246,8 @@ def _run(args: argparse.Namespace) -> int:
     request = score_request(args)
     if request.runs is not None and request.pairs is not None:
         eval_run.score_pairs(request, request.runs, request.pairs)
+    elif request.runs is not None and request.testset is not None:
+        eval_run.score_testset(request, request.runs, request.testset)
     elif request.runs is not None:
         eval_run.score_run(request, request.runs)
     elif request.trees is not None:

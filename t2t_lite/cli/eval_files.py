@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from t2t_lite import registry
 from t2t_lite.cli import eval_scores
 from t2t_lite.cli.eval_scores import Defaults, ScoreRequest
-from t2t_lite.errors import DataError, UsageError
+from t2t_lite.errors import DataError
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.score import CorpusMetric, Score
@@ -50,17 +50,7 @@ def score_files(request: ScoreRequest) -> None:
 
 
 def _score(metric: CorpusMetric, hypotheses: list[str], files: _Files) -> Score:
-    from t2t_lite.metrics.metric import Metric
-    from t2t_lite.metrics.score import score_lines
-
-    first, *others = files.references
-    if isinstance(metric, Metric):
-        return metric.score(hypotheses, first, files.sources, others)
-    if others or not files.sources:
-        raise UsageError(
-            f"{type(metric).__name__} is a metric of your own: it takes one --references=FILE and --sources=FILE."
-        )
-    return score_lines(metric, hypotheses, first, files.sources)
+    return eval_scores.score_text(metric, hypotheses, files.references, files.sources)
 
 
 def _compare(request: ScoreRequest, metrics: list[CorpusMetric], files: _Files) -> None:

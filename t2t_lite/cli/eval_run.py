@@ -18,7 +18,7 @@ from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
-from t2t_lite.text.labels import target_of
+from t2t_lite.text.labels import find_label, target_of
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -73,6 +73,41 @@ def score_run(request: ScoreRequest, runs: OpenRequest) -> None:
         for language, lines in split_by_language(*texts, functools.partial(target_of, labels=several)).items()
     }
     eval_scores.print_scores(request, facts, scores, of_languages)
+
+
+def score_testset(request: ScoreRequest, runs: OpenRequest, name: str) -> None:
+    """Translates a test set of sacreBLEU and scores it; needs no prepared data."""
+    from t2t_lite.data.testsets import read_testset
+
+    problem = runs.check()[0].make_problem()
+    if not problem.codec.is_text:
+        raise UsageError(f"--testset={name} is of text, and {','.join(runs.folders)} writes trees. Leave it out.")
+    _check_kind(request, False, ",".join(runs.folders))
+    source, target = problem.source_language, request.target_language or problem.target_language
+    if request.target_language and problem.labels:
+        find_label(request.target_language, problem.labels)
+    if "+" in target:
+        raise UsageError(f"--testset={name}: this model writes {target}; name one with --target_language=CODE.")
+    if "+" in source:
+        raise UsageError(
+            f"--testset={name}: this model reads {source}, and its problem does not say which of them. Translate the "
+            f"source with t2t-lite-decoder: sacrebleu -t {name} -l SOURCE-{target} --echo src."
+        )
+    testset = read_testset(name, source, target)
+    defaults = Defaults(canonical(problem.metric), target, problem.bleu_tokenize, problem.bleu_effective_order)
+    own = problem.has_own_metric and request.metric == "all" and len(testset.references) == 1
+    metrics = [check_metric(problem.make_metric(), f"The problem {problem.name!r}")] if own else []
+    metrics += eval_scores.text_metrics(request, defaults)
+    load_tensorflow()
+    threads.set_inter_op_parallelism()
+    run = runs.open_to_decode()
+    translator = run.translator.with_language(request.target_language)
+    with Progress(len(testset.sources), " lines", f"translating {name}") as bar:
+        hypotheses = [best.text for best, *_ in translator.translate(testset.sources, progress=bar)]
+    eval_scores.warn_of_text(request, hypotheses, testset.references[0], defaults)
+    scores = [eval_scores.score_text(metric, hypotheses, testset.references, testset.sources) for metric in metrics]
+    facts = {"checkpoint": run.checkpoint, "testset": name, "lines": len(hypotheses)}
+    eval_scores.print_scores(request, facts, scores)
 
 
 def _check_kind(request: ScoreRequest, trees: bool, name: str) -> None:

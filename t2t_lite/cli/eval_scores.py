@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from t2t_lite.errors import UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
 from t2t_lite.metrics.score import check_metric
@@ -29,8 +30,9 @@ class ScoreRequest:
 
     Attributes:
         runs: a run, or several as an ensemble; `split` of its data, None: test, or else dev.
+        testset: what `runs` translates instead: a test set of sacreBLEU.
         pairs: files of sources and targets, whose log-probabilities `runs` computes.
-        target_language: whose label is put before each of these sources.
+        target_language: whose label is put before each of these sources, or of those of `testset`.
         hypotheses, references, baselines: files of translations, of their references, and of others to compare with, by
             a bootstrap or (paired_ar) by randomisation.
         sources: a file, for a metric of the user's own, whose code is in `usr_dir`.
@@ -45,6 +47,7 @@ class ScoreRequest:
 
     runs: OpenRequest | None = None
     split: str | None = None
+    testset: str | None = None
     pairs: tuple[str, str] | None = None
     target_language: str | None = None
     hypotheses: str = ""
@@ -110,6 +113,23 @@ def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric
     elif request.metric == "bleu_paper" or (request.metric == "all" and paper):
         metrics.append(paper_bleu.PaperBleu(language))
     return metrics
+
+
+def score_text(
+    metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
+) -> Score:
+    """Returns the score of lines against one or several references of each; UsageError if the metric takes only one."""
+    from t2t_lite.metrics.metric import Metric
+    from t2t_lite.metrics.score import score_lines
+
+    first, *others = references
+    if isinstance(metric, Metric):
+        return metric.score(hypotheses, first, sources, others)
+    if others or not sources:
+        raise UsageError(
+            f"{type(metric).__name__} is a metric of your own: it takes one --references=FILE and --sources=FILE."
+        )
+    return score_lines(metric, hypotheses, first, sources)
 
 
 def warn_of_text(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from t2t_lite.data import compressed, tables
+from t2t_lite.data import compressed, parquet, tables
 from t2t_lite.data.sources import list_names, read_lines, read_pairs
 from t2t_lite.errors import DataError
 
@@ -28,24 +28,28 @@ def read_part(part: Part, languages: Languages, leave_out: OnDamaged | None = No
 def find_files(
     folder: str, split: str, languages: Languages, say: Callable[[str], None] = lambda _: None
 ) -> list[Part]:
-    """Returns the files of a split; several parts only if the training data are several corpora with OPUS names.
+    """Returns the files of a split; several parts only of Parquet in several files, or of corpora with OPUS names.
 
     Args:
         say: is called with a sentence on which corpora were taken by OPUS names, and which were not, and on a test set
             with one side only, which is no test set.
 
     Raises:
-        DataError: no such folder, one side only of train or dev, or several files that could be meant.
+        DataError: no such folder, one side only of train or dev, several files that could be meant, or Parquet of
+            which a file is missing.
     """
     if not Path(folder).is_dir():
         raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your text files.")
     name = rf"(?:{'|'.join(SPLIT_NAMES[split])})(?:[_.].*)?"
     stems = _find_stems(folder, name, languages)
     whole = {stem: parts for stem, files in stems.items() if (parts := _parts(files, languages))}
+    for plain in SPLIT_NAMES[split]:
+        if several := parquet.find_parts(Path(folder), plain):
+            whole.setdefault(plain, []).extend(several)
     if whole:
         # Plain names, such as train.en, take precedence over longer ones, such as train.clean.en.
         chosen = {stem: parts for stem, parts in whole.items() if stem in SPLIT_NAMES[split]} or whole
-        found = _only([part for parts in chosen.values() for part in parts], folder, split)
+        found = _only([parts for of_stem in chosen.values() for parts in of_stem], folder, split)
         return _with_targets(found, folder, split, languages, say)
     if stems and split == "test":
         there, other = _sides(stems, languages)
@@ -57,16 +61,19 @@ def find_files(
     json_files = _find_stems(folder, name, languages, (tables.JSON,))
     if opus or not (part := _json_file(folder, split, json_files, languages)):
         return opus
-    return _with_targets(part, folder, split, languages, say)
+    return _with_targets([part], folder, split, languages, say)
 
 
-def _with_targets(part: Part, folder: str, split: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
-    """Returns the part; none for a test set without references, as shared tasks hand them out."""
+def _with_targets(
+    parts: list[Part], folder: str, split: str, languages: Languages, say: Callable[[str], None]
+) -> list[Part]:
+    """Returns the parts; none for a test set without references, as shared tasks hand them out."""
     if split != "test":
-        return [part]
-    if tables.has_targets(part[0], languages) if len(part) == 1 else any(map(str.strip, read_lines(part[1]))):
-        return [part]
-    say(_describe_half(folder, part[0].name, "targets"))
+        return parts
+    for part in parts:
+        if tables.has_targets(part[0], languages) if len(part) == 1 else any(map(str.strip, read_lines(part[1]))):
+            return parts
+    say(_describe_half(folder, parts[0][0].name, "targets"))
     return []
 
 
@@ -80,7 +87,7 @@ def _json_file(folder: str, split: str, stems: dict[str, dict[str, list[Path]]],
     paths = {stem: path for stem, files in stems.items() for paths in files.values() for path in paths}
     plain = [path for stem, path in paths.items() if stem in SPLIT_NAMES[split]]
     found: list[Part] = [(path,) for path in plain or paths.values() if plain or tables.has_objects(path, languages)]
-    return _only(found, folder, split) if found else None
+    return _only([[part] for part in found], folder, split)[0] if found else None
 
 
 def has_language(folder: str, language: str) -> bool:
@@ -100,8 +107,8 @@ def describe_missing(folder: str, split: str, languages: Languages) -> DataError
     held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
     found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
     return DataError(
-        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {names[0]}.tsv, .csv, .jsonl or "
-        f".json{opus}, plain or compressed ({', '.join(compressed.SUFFIXES)}); found {found}.{held_out}"
+        f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {names[0]}.tsv, .csv, .jsonl, "
+        f".json or .parquet{opus}, plain or compressed ({', '.join(compressed.SUFFIXES)}); found {found}.{held_out}"
     )
 
 
@@ -119,18 +126,20 @@ def _find_stems(
     return stems
 
 
-def _parts(files: dict[str, list[Path]], languages: Languages) -> list[Part]:
-    """Returns the parts that the files of a stem can form: each table, and each source file with each target file."""
+def _parts(files: dict[str, list[Path]], languages: Languages) -> list[list[Part]]:
+    """Returns what the files of a stem can be read as: each table, and each source file with each target file."""
     sources, targets = (files.get(language, []) for language in languages)
-    whole: list[Part] = [(path,) for suffix in tables.SUFFIXES for path in files.get(suffix, [])]
-    return whole + [(source, target) for source in sources for target in targets]
+    whole: list[list[Part]] = [[(path,)] for suffix in tables.SUFFIXES for path in files.get(suffix, [])]
+    return whole + [[(source, target)] for source in sources for target in targets]
 
 
-def _only(parts: list[Part], folder: str, split: str) -> Part:
-    if len(parts) == 1:
-        return parts[0]
-    names = ", ".join(sorted({path.name for part in parts for path in part}))
-    raise DataError(f"{folder}: several files could be the {split} data: {names}. Keep one pair (or one table) there.")
+def _only(candidates: list[list[Part]], folder: str, split: str) -> list[Part]:
+    if len(candidates) == 1:
+        return candidates[0]
+    names = sorted({str(path.relative_to(folder)) for parts in candidates for part in parts for path in part})
+    raise DataError(
+        f"{folder}: several files could be the {split} data: {', '.join(names)}. Keep one pair (or one table) there."
+    )
 
 
 def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -> list[Part]:
@@ -149,7 +158,7 @@ def _opus_files(folder: str, languages: Languages, say: Callable[[str], None]) -
     for stem, files in stems.items():
         if not _parts(files, languages):
             raise _one_side_only(folder, {stem: files}, languages)
-    return [_only(_parts(files, languages), folder, "train") for files in stems.values()]
+    return [part for files in stems.values() for part in _only(_parts(files, languages), folder, "train")]
 
 
 def _sides(stems: dict[str, dict[str, list[Path]]], languages: Languages) -> tuple[str, str]:

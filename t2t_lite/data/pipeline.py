@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import numpy as np
 
@@ -67,6 +67,21 @@ def batches(
     finally:
         stopped.set()
         thread.join()
+
+
+def by_length(split: TokenSplit, max_tokens: int, *, skip: int = 0) -> Iterator[PlannedBatch]:
+    """Yields batches of each pair once, longest first: as many rows as fit `max_tokens` by the longest side, or one.
+
+    Args:
+        skip: how many of the longest pairs are left out.
+    """
+    source, target = split.source.lengths, split.target.lengths
+    longer = np.maximum(source, target)
+    order, start = np.argsort(-longer, kind="stable")[skip:], 0
+    while start < len(order):
+        ids = order[start : start + max(max_tokens // int(longer[order[start]]), 1)]
+        yield PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
+        start += len(ids)
 
 
 def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, stopped: threading.Event) -> None:

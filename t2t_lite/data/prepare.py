@@ -285,8 +285,10 @@ def _write_ids(
         done += len(chunk[0].lengths)
         progress(done, split)
     if not done:
+        advice = " samples must give its pairs at each call: make an iterator in it, not before."
         raise DataError(
             f"The split {split!r} of {problem.name!r} has no pairs{' with text' if split == 'train' else ''}."
+            + (advice if problem.source_files(split) is None else "")
         )
     facts = {"pairs": done, **{side: file.facts() for side, file in zip(SIDES, sides, strict=True)}}
     if links:

@@ -1,4 +1,4 @@
-"""Tables of pairs: .tsv, .csv and .jsonl files that hold both sides, a pair in each row; read as streams."""
+"""Tables of pairs: .tsv, .csv, .jsonl and .parquet files that hold both sides, a pair a row; read as streams."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from t2t_lite.data import parquet
 from t2t_lite.data.columns import Languages, find_sides, has_source_alone, names_other_languages
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError
 
-SUFFIXES = (".tsv", ".csv", ".jsonl")
+SUFFIXES = (".tsv", ".csv", ".jsonl", parquet.SUFFIX)
 JSON = ".json"  # read as .jsonl
 
 _log = logging.getLogger("t2t_lite")
@@ -28,7 +29,7 @@ Row = tuple[str, str] | str  # a pair, or what is wrong with the row
 
 
 def read_table(path: Path, languages: Languages, leave_out: OnDamaged | None = None) -> Iterator[tuple[str, str]]:
-    """Yields (source, target) of each row of a .tsv, .csv or .jsonl file, plain or compressed; blank rows are skipped.
+    """Yields (source, target) of each row of a table; .tsv, .csv and .jsonl may be compressed; blank rows are skipped.
 
     Args:
         languages: codes of source and target, as in the header or the keys; columns.py has other names.
@@ -36,11 +37,11 @@ def read_table(path: Path, languages: Languages, leave_out: OnDamaged | None = N
             error, which is raised after the last row and counts them.
 
     Raises:
-        DataError: as read_lines; damaged rows (also where all are damaged); a file without rows.
+        DataError: as read_lines or parquet.read_rows; damaged rows (also where all are damaged); a file without rows.
     """
     good = damaged = 0
     first = ""
-    for number, row in _json_rows(path, languages) if _is_json(path) else _column_rows(path, languages):
+    for number, row in _read_rows(path, languages):
         found = row if isinstance(row, str) else _normalise(row)
         if isinstance(found, str):
             damaged += 1
@@ -58,17 +59,24 @@ def read_table(path: Path, languages: Languages, leave_out: OnDamaged | None = N
         raise DataError(f"{path}, {first}. Damaged: {damaged:,} of {damaged + good:,} rows. Correct them{advice}.")
 
 
+def _read_rows(path: Path, languages: Languages) -> Iterator[tuple[int, Row]]:
+    if _is_parquet(path):
+        return parquet.read_rows(path, languages)
+    return _json_rows(path, languages) if _is_json(path) else _column_rows(path, languages)
+
+
 def has_targets(path: Path, languages: Languages) -> bool:
     """Whether a table has a column or key for targets, and text in it; test sets to be translated have none."""
-    if _is_json(path):
+    if _is_parquet(path):
+        names = parquet.read_names(path)
+    elif _is_json(path):
         row = _parse_object(next((line for line in read_lines(path) if line.strip()), "")) or {}
         names = [name for name in row if isinstance(row[name], str)]
     else:
         names = next((row for _, row in _read_cells(path) if isinstance(row, list) and any(map(str.strip, row))), [])
     if len(names) == 1 or has_source_alone(names, languages):
         return False
-    pairs = read_table(path, languages, lambda sentence, count: None)
-    return any(target.strip() for _, target in pairs)
+    return any(isinstance(row, tuple) and row[1].strip() for _, row in _read_rows(path, languages))
 
 
 def has_objects(path: Path, languages: Languages) -> bool:
@@ -77,6 +85,10 @@ def has_objects(path: Path, languages: Languages) -> bool:
         return isinstance(next(_json_rows(path, languages), (0, ""))[1], tuple)
     except DataError:
         return False
+
+
+def _is_parquet(path: Path) -> bool:
+    return os.fspath(path).endswith(parquet.SUFFIX)
 
 
 def _is_json(path: Path) -> bool:

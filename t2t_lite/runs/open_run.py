@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite import config
-from t2t_lite.data.store import Store, open_store
+from t2t_lite.data.store import Store
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
-from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.errors import DamagedError
 from t2t_lite.groups import DECODE
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
@@ -22,7 +22,7 @@ from t2t_lite.runs.checkpoint import Checkpoints, find
 from t2t_lite.runs.ensemble_check import check_members, notices
 from t2t_lite.runs.record import make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
-from t2t_lite.runs.run_data import check_files, check_vocabulary
+from t2t_lite.runs.run_data import check_files, open_run_data
 from t2t_lite.runs.run_dir import RunSpec, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -49,22 +49,8 @@ class OpenRun:
         return (self,)
 
     def store(self) -> Store:
-        """The prepared data of the run; DataError if it is gone, or was prepared again with another vocabulary.
-
-        Other data in the same vocabulary give a warning.
-        """
-        if without_data := self.spec.make_problem().without_data:
-            raise DataError(f"{self.output_dir}: {without_data}")
-        store = open_store(self.spec.data_folder(self.output_dir) / self.spec.problem)
-        check_vocabulary(self.output_dir, store)
-        if self.spec.data_sha256 != store.checksum:
-            _log.warning(
-                "warning: %s does not hold the data that %s was trained with: they were prepared again since, and "
-                "differ. Scores computed on them are of other data.",
-                store.folder,
-                self.output_dir,
-            )
-        return store
+        """The prepared data of the run; as `open_run_data`."""
+        return open_run_data(self.spec, self.output_dir)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from t2t_lite.data import vocabulary_files
 from t2t_lite.data.prepare import prepare
-from t2t_lite.data.store import Store
+from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file, file_names, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.files import replace_file, sha256_of
@@ -120,6 +120,25 @@ def _write_learned(path: Path, text: str) -> None:
             path.name,
         )
     replace_file(path, text)
+
+
+def open_run_data(spec: RunSpec, output_dir: str | os.PathLike[str]) -> Store:
+    """Opens the prepared data of a run; DataError if it is gone, or was prepared again with another vocabulary.
+
+    Other data in the same vocabulary give a warning.
+    """
+    if without_data := spec.make_problem().without_data:
+        raise DataError(f"{output_dir}: {without_data}")
+    store = open_store(spec.data_folder(output_dir) / spec.problem)
+    check_vocabulary(output_dir, store)
+    if spec.data_sha256 != store.checksum:
+        _log.warning(
+            "warning: %s does not hold the data that %s was trained with: they were prepared again since, and "
+            "differ. Scores computed on them are of other data.",
+            store.folder,
+            output_dir,
+        )
+    return store
 
 
 def check_vocabulary(output_dir: str | os.PathLike[str], store: Store) -> None:

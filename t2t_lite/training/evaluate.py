@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.pipeline import assemble
+from t2t_lite.data.pipeline import assemble, by_length
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import Store
 from t2t_lite.decoding.memory import explain_memory
@@ -154,24 +154,16 @@ class Evaluator:
             if left_out == len(longer):
                 raise DataError(f"{what}: there is none to compute a loss of. Cut its lines into sentences.")
             _log.warning("%s; its loss is that of the others.", what)
-        order = np.argsort(-longer, kind="stable")[left_out:]
 
-        def sums(ids: np.ndarray) -> list[float]:
-            planned = PlannedBatch(ids[:, None], int(source[ids].max()), int(target[ids].max()))
+        def sums(planned: PlannedBatch) -> list[float]:
             batch = assemble(tokens, planned, packing=False)
-            what = f"the loss of {len(ids)} pairs of up to {int(longer[ids[0]])} pieces a side"
+            longest = max(planned.source_length, planned.target_length)
+            what = f"the loss of {len(planned.rows)} pairs of up to {longest} pieces a side"
             with explain_memory(what, "In a training, a larger --accumulate leaves more room for it."):
                 return [float(value) for value in self._sums(batch["source"], batch["target"])]
 
-        loss, right = map(sum, zip(*threads.parallel_map(sums, _batches(order, longer)), strict=True))
-        number = int(target[order].sum(dtype=np.int64))
+        # Batches that are computed in parallel share the tokens.
+        planned = by_length(tokens, _BATCH_TOKENS // threads.num_parallel(), skip=left_out)
+        loss, right = map(sum, zip(*threads.parallel_map(sums, planned), strict=True))
+        number = int(target[longer <= _LONGEST].sum(dtype=np.int64))
         return loss / number, right / number
-
-
-def _batches(order: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """Cuts `order`, sorted by falling length, into batches; those computed in parallel share _BATCH_TOKENS."""
-    start = 0
-    while start < len(order):
-        rows = max(_BATCH_TOKENS // threads.num_parallel() // int(lengths[order[start]]), 1)
-        yield order[start : start + rows]
-        start += rows

@@ -137,6 +137,8 @@ def test_empty_missing_and_undecodable_files(tmp_path: Path) -> None:
     ("flags", "message"),
     [
         ([], "give --output_dir=RUN, or --hypotheses=FILE and --references=FILE"),
+        (["--testset=wmt14"], "--testset goes with --output_dir=RUN, whose problem says the languages"),
+        (["--output_dir=x", "--testset=wmt14", "--split=dev"], "--split does not go with --testset"),
         (["--output_dir=runs/x", "--hypotheses=a"], "--hypotheses does not go with --output_dir"),
         (["--hypotheses=a"], "give --output_dir=RUN, or --hypotheses=FILE and --references=FILE"),
         (["--hypotheses=a", "--references=b", "--beam_size=4"], "--beam_size does not go with scores of files"),
