@@ -20,6 +20,7 @@ from keras import ops
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.dropout import draw_seed
 from t2t_lite.layers.matmul import matmul
+from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.models.recipe_layer import of_config, to_config
 
 
@@ -291,6 +292,15 @@ class Model(keras.Model, abc.ABC):
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Model:
         """The inverse of `get_config`, with new weights."""
         return cls.from_hparams(**of_config(config))
+
+    def save_own_variables(self, store: Any) -> None:
+        """As Keras'; raises UsageError if matrices are int8, which it would leave out in silence."""
+        if any(isinstance(getattr(layer, name), Matrix) for layer, name, _ in matrices_of(self._flatten_layers())):
+            raise UsageError(
+                f"Keras would save a {type(self).__name__} without its int8 matrices. Save the model of "
+                "t2t_lite.load(RUN), without precision='int8'."
+            )
+        super().save_own_variables(store)
 
     def build_from_config(self, config: Any) -> None:
         """Does nothing: the constructor makes all weights."""
