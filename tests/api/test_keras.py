@@ -90,7 +90,7 @@ def test_another_process_loads_a_model_with_the_same_bits(tmp_path: Path) -> Non
 
 @pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in Keras' save
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize("name", ["MultiHeadAttention", "FeedForward", "Encoder", "MixtureOfExperts"])
 def test_fit_trains_a_layer_and_keras_loads_it(name: str, policy: str, tmp_path: Path) -> None:
     """The first symbol says the class. All weights of the layer change, those of an expert's noise among them."""
@@ -109,7 +109,6 @@ def test_fit_trains_a_layer_and_keras_loads_it(name: str, policy: str, tmp_path:
         x = keras.layers.Embedding(20, 16)(ids)
         layer = getattr(t2t_lite.keras, name)(*arguments[name])
         found = layer(x, bias=padding_bias(ids)) if name in ("MultiHeadAttention", "Encoder") else layer(x)
-        found = found[0] if name == "MixtureOfExperts" else found
         outputs = keras.layers.Dense(2, dtype="float32")(keras.layers.GlobalMaxPooling1D()(found))
         model = keras.Model(ids, outputs)
         model.compile(keras.optimizers.Adam(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
