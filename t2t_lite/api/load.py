@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from t2t_lite import config
 from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path, did_you_mean
@@ -54,6 +54,31 @@ class Loaded(abc.ABC):
             DataError: a line does not begin with a label, which this model needs.
         """
         return [best.text for (best, *_) in self.nbest(lines, 1, target_language=target_language, **search)]
+
+    @overload
+    def generate(self, inputs: str, max_length: int | None = None, **search: Any) -> str: ...
+
+    @overload
+    def generate(self, inputs: Iterable[str], max_length: int | None = None, **search: Any) -> list[str]: ...
+
+    def generate(self, inputs: str | Iterable[str], max_length: int | None = None, **search: Any) -> str | list[str]:
+        """`translate` as KerasHub's models have it: one text gives one output, several give a list.
+
+        Args:
+            max_length: the most pieces of an output, its end symbol counted; None: as the run says.
+            search: as for `translate`.
+
+        Raises:
+            UsageError: as `translate`, or `max_length` is no positive integer.
+        """
+        if max_length is not None:
+            limit = _plain(max_length)
+            if not isinstance(limit, int) or limit < 1:
+                raise UsageError(f"max_length={max_length!r} is not a positive integer.")
+            search |= {"max_length_factor": 0, "extra_length": limit}
+        if isinstance(inputs, str):
+            return self.translate([inputs], **search)[0]
+        return self.translate(inputs, **search)
 
     def nbest(
         self, lines: Iterable[str], n: int, *, target_language: str | None = None, **search: Any
@@ -327,6 +352,11 @@ def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
     from t2t_lite.runs.named_weights import parse_weights_path
 
     named = parse_weights_path(path)
+    if named is None and path.suffix == ".keras":
+        raise UsageError(
+            f"{path} is a Keras model, which has no vocabularies. After `import t2t_lite.keras`, "
+            "keras.models.load_model opens it; t2t_lite.load opens the run that it was saved from."
+        )
     if named is None:
         raise DataError(
             f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train."

@@ -21,6 +21,7 @@ from t2t_lite.layers.relative_positions import Relative, vectors
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class MultiHeadAttention(keras.layers.Layer):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (section 3.2.2).
 

@@ -11,6 +11,7 @@ from keras import ops
 from t2t_lite.layers.weight_norm import WeightNormLinear
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ConvAttention(keras.layers.Layer):
     """h' = (out(c) + h) sqrt(1/2), c = sum over s of softmax_s(d . z_s) y_s, d = (in(h) + g) sqrt(1/2).
 

@@ -13,6 +13,7 @@ from t2t_lite.layers.matmul import take
 _STDDEV = 0.1  # section 3.5
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ConvEmbedding(keras.layers.Layer):
     """tok(x) + pos(i).
 

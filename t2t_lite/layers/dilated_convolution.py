@@ -10,6 +10,7 @@ from keras import ops
 from t2t_lite.layers.matmul import matmul
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class DilatedConvolution(keras.layers.Layer):
     """W [x_t; x_{t+r}; ...; x_{t+(k-1)r}] + b.
 

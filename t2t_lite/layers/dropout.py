@@ -31,6 +31,11 @@ def fold_in(seed: Any, index: int | Any) -> Any:
     return ops.stack([seed[0], seed[1] * _MULTIPLIER + index + 1, seed[2]])
 
 
+def draw_seed() -> Any:
+    """Returns a seed by `keras.utils.set_random_seed`, int32 [3], for a batch that is not split."""
+    return ops.append(keras.random.randint((2,), 0, 2**31 - 1, "int32"), 0)
+
+
 def random_bits(like: Any, seed: Any, axis: int = 0) -> Any:
     """Returns uint32 in the shape of `like`: a hash of the seed and of each element's index on each axis.
 
@@ -57,6 +62,7 @@ def _mix(x: Any) -> Any:
     return x ^ ops.right_shift(x, np.uint32(16))
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Dropout(keras.layers.Layer):
     """Sets a share `rate` of the elements to 0 and divides the others by 1 - rate (section 5.4).
 
@@ -67,7 +73,7 @@ class Dropout(keras.layers.Layer):
 
     Call arguments:
         x: float [...].
-        seed: int32 [3], see `random_bits`, or None for inference.
+        seed: int32 [3], see `random_bits`, or None for inference; in Keras' `fit` it is drawn.
         axis: the axis of x that holds the batch's rows.
     """
 
@@ -75,8 +81,9 @@ class Dropout(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.rate = rate
 
-    def call(self, x: Any, seed: Any = None, axis: int = 0) -> Any:
-        if seed is None or self.rate == 0:
+    def call(self, x: Any, seed: Any = None, axis: int = 0, training: bool | None = None) -> Any:
+        if self.rate == 0 or (seed is None and not training):
             return x
+        seed = draw_seed() if seed is None else seed
         keep = random_bits(x, seed, axis) >= np.uint32(int(self.rate * 2**32))
         return x * (ops.cast(keep, x.dtype) * ops.cast(1 / (1 - self.rate), x.dtype))

@@ -12,6 +12,7 @@ from t2t_lite.ids import PAD
 from t2t_lite.layers.matmul import take
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Embedding(keras.layers.Layer):
     """Token vectors times sqrt(d_model).
 

@@ -19,6 +19,7 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class FeedForward(keras.layers.Layer):
     """FFN(x) = f(x W_1 + b_1) W_2 + b_2, with f(x) = max(0, x) equation (2).
 
@@ -63,6 +64,7 @@ class FeedForward(keras.layers.Layer):
         return matmul(self.dropout(inner, seed=seed), self.kernel_2, self.bias_2)
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class GatedFeedForward(FeedForward):
     """(f(x W_1) * x V) W_2, without biases ("GLU Variants Improve Transformer", arXiv 2002.05202, equation (6)).
 

@@ -10,6 +10,7 @@ from keras import ops
 from t2t_lite.layers.weight_norm import WeightNormLinear
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class GatedConvolution(keras.layers.Layer):
     """a * sigmoid(b), [a b] = W [x_t; ...; x_{t+k-1}] + b of each k positions in a row.
 

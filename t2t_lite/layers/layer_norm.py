@@ -24,6 +24,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float = EPSILON) -> Any:
     return standardise(x, epsilon)[0] * gamma + beta
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class LayerNorm(keras.layers.Layer):
     """`layer_norm` in float32.
 

@@ -10,6 +10,7 @@ from keras import ops
 from t2t_lite.layers.matmul import matmul
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Linear(keras.layers.Layer):
     """x W, without a bias, in the layer's precision.
 

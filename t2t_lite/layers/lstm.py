@@ -49,6 +49,7 @@ def backwards(x: Any, lengths: Any) -> Any:
     return ops.reshape(ops.take(ops.reshape(x, (-1, x.shape[-1])), places, axis=0), ops.shape(x))
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Lstm(keras.layers.Layer):
     """One layer over one position or all positions of a sentence: [i f g o] = W x + U h + b, then `lstm_cell`.
 

@@ -105,6 +105,7 @@ def block_sizes(assignments: Any, n: int) -> tuple[Any, Any]:
     return (assignments + n * (size - 1)) // size, size
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class MixtureOfExperts(keras.layers.Layer):
     """y = sum of G_i(x) E_i(x) over the k experts i that x is given to, equation (1). No position depends on another.
 

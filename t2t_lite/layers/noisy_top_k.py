@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_lite.layers.dropout import random_bits
+from t2t_lite.layers.dropout import draw_seed, random_bits
 from t2t_lite.layers.matmul import matmul
 
 NOISE_FLOOR = 1e-2  # tensor2tensor's; without it the noise could die out, and the load would have no gradient
@@ -35,6 +35,7 @@ class Gates(NamedTuple):
     load: Any
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class NoisyTopK(keras.layers.Layer):
     """H = x W_g + z (softplus(x W_noise) + 0.01), z ~ N(0, 1); weights are the softmax of the k largest.
 
@@ -46,7 +47,7 @@ class NoisyTopK(keras.layers.Layer):
 
     Call arguments:
         x: [B, T, D].
-        seed: int32 [3], see `random_bits`, or None for inference, which has no noise.
+        seed: int32 [3], see `random_bits`, or None for inference, which has no noise; in Keras' `fit` it is drawn.
 
     Returns:
         `Gates` of [B, T].
@@ -63,7 +64,8 @@ class NoisyTopK(keras.layers.Layer):
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer="zeros")
         self.noise_kernel = self.add_weight(name="noise_kernel", shape=shape, initializer="zeros")
 
-    def call(self, x: Any, seed: Any = None) -> Gates:
+    def call(self, x: Any, seed: Any = None, training: bool | None = None) -> Gates:
+        seed = draw_seed() if seed is None and training else seed
         x = ops.cast(x, "float32")
         clean, scale = matmul(x, self.kernel), None
         noisy = clean

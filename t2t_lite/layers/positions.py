@@ -52,6 +52,7 @@ def from_one(positions: Any, d_model: int) -> Any:
 SIGNALS = {"sinusoidal": sinusoids, "tensor2tensor": sines_then_cosines, "opennmt": from_one}
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class LearnedPositions(keras.layers.Layer):
     """A trained vector for each position; positions past the table use its last row.
 

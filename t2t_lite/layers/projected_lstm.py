@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import keras
 from keras import ops
 
 from t2t_lite.layers.lstm import Lstm
 from t2t_lite.layers.matmul import matmul
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ProjectedLstm(Lstm):
     """`Lstm` with h' = P (sigmoid(o) tanh(c')).
 

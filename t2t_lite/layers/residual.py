@@ -12,6 +12,7 @@ from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
 from t2t_lite.layers.no_build_trace import NoBuildTrace
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Residual(NoBuildTrace, keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1 and 5.4), or x + Dropout(Sublayer(LayerNorm(x))).
 

@@ -24,6 +24,7 @@ class Size(NamedTuple):
     dilation: int = 1
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ResidualBlock(keras.layers.Layer):
     """x + Dropout(f_n(... f_1(x))), f_i(x) = conv_i(ReLU(LayerNorm(x))).
 

@@ -14,6 +14,7 @@ Score = Literal["dot", "general", "additive", "normed_additive", "product"]
 Result = Literal["tanh", "linear", "concat", "context"]
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class RnnAttention(keras.layers.Layer):
     """The context a = sum over s of softmax_s(score(q, m_s)) m_s of a decoder's output q, alone or with q.
 

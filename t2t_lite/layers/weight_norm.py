@@ -12,6 +12,7 @@ from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, norm_factors
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class WeightNormLinear(keras.layers.Layer):
     """x W^T + b in the layer's precision; each row of W is g v / |v|, with a direction v and a length g.
 

@@ -18,7 +18,9 @@ import keras
 from keras import ops
 
 from t2t_lite.errors import UsageError
+from t2t_lite.layers.dropout import draw_seed
 from t2t_lite.layers.matmul import matmul
+from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.models.recipe_layer import of_config, to_config
 
 
@@ -242,7 +244,7 @@ class Model(keras.Model, abc.ABC):
     def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         """Calls `call`; with training=True and no `seed` it draws one, by `keras.utils.set_random_seed`."""
         if training and len(args) < 2 and kwargs.get("seed") is None:
-            kwargs["seed"] = ops.append(keras.random.randint((2,), 0, 2**31 - 1, "int32"), 0)
+            kwargs["seed"] = draw_seed()
         return super().__call__(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -250,6 +252,15 @@ class Model(keras.Model, abc.ABC):
         raise UsageError(
             f"Keras' losses of a {type(self).__name__} would count padding. Train with t2t_lite.train, and with "
             "warm_start_from=RUN from another run's weights; t2t-lite-eval evaluates."
+        )
+
+    fit = evaluate = train_on_batch = test_on_batch = compile
+
+    def generate(self, *args: Any, **kwargs: Any) -> None:
+        """Raises UsageError: outputs need the vocabularies and a search."""
+        raise UsageError(
+            f"A {type(self).__name__} has no vocabularies. Open the run: t2t_lite.load(RUN).generate(lines). With ids, "
+            "t2t_lite.decoding.beam_search.beam_search searches."
         )
 
     def quantize(self, *args: Any, **kwargs: Any) -> None:
@@ -281,6 +292,15 @@ class Model(keras.Model, abc.ABC):
     def from_config(cls, config: Mapping[str, Any], custom_objects: Any = None) -> Model:
         """The inverse of `get_config`, with new weights."""
         return cls.from_hparams(**of_config(config))
+
+    def save_own_variables(self, store: Any) -> None:
+        """As Keras'; raises UsageError if matrices are int8, which it would leave out in silence."""
+        if any(isinstance(getattr(layer, name), Matrix) for layer, name, _ in matrices_of(self._flatten_layers())):
+            raise UsageError(
+                f"Keras would save a {type(self).__name__} without its int8 matrices. Save the model of "
+                "t2t_lite.load(RUN), without precision='int8'."
+            )
+        super().save_own_variables(store)
 
     def build_from_config(self, config: Any) -> None:
         """Does nothing: the constructor makes all weights."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 from keras import ops
 
 from t2t_lite.layers.dilated_convolution import DilatedConvolution
@@ -65,6 +66,7 @@ class _Blocks(RecipeLayer):
         return x if self.norm is None else self.norm(x)
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ByteNetEncoder(_Blocks):
     """Reads the source in both directions; wide convolutions see zeros outside of a sentence's columns.
 
@@ -85,6 +87,7 @@ class ByteNetEncoder(_Blocks):
         return self._through(x, widen, seed) * there
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ByteNetDecoder(_Blocks):
     """Reads the symbols before each position and the encoder's column at it.
 

@@ -69,6 +69,7 @@ class _Stack(keras.layers.Layer):
             yield i, convolution, projection or (lambda x: x)
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ConvEncoder(_Stack):
     """Reads the source, all positions at once.
 
@@ -103,6 +104,7 @@ class ConvEncoder(_Stack):
         return z, (z + embedded) * HALF
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class ConvDecoder(_Stack):
     """Reads the symbols before each position; every layer attends to the source.
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.stack import Block, Experts, Stack
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class DecoderLayer(Block):
     """Masked self-attention, attention over the encoder's output, feed-forward network.
 
@@ -60,6 +63,7 @@ class DecoderLayer(Block):
         )
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Decoder(Stack):
     """N decoder layers. Call arguments and result: as `DecoderLayer`, except `caches`: one cache for each layer."""
 

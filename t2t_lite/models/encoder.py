@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
+
 from t2t_lite.layers.dropout import fold_in
 from t2t_lite.models.stack import Block, Experts, Stack
 from t2t_lite.models.transformer_hparams import TransformerHParams
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class EncoderLayer(Block):
     """Self-attention, then the feed-forward network, each in a residual connection.
 
@@ -42,6 +45,7 @@ class EncoderLayer(Block):
         )
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class Encoder(Stack):
     """N encoder layers. Call arguments and result: as `EncoderLayer`."""
 

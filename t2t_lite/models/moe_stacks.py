@@ -20,6 +20,7 @@ from t2t_lite.models.rnn_decoder import RnnDecoder
 ENCODER_LAYERS, DECODER_LAYERS = 3, 2
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class MoeEncoder(keras.layers.Layer):
     """Three LSTM layers, and experts after the second: x + LSTM(x), x + sigmoid(MoE(x)).
 
@@ -67,6 +68,7 @@ class MoeEncoder(keras.layers.Layer):
         return x, states[-DECODER_LAYERS:]
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class MoeDecoder(RnnDecoder):
     """Two LSTM layers, and experts between them, with residual connections like the encoder's.
 

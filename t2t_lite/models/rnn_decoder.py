@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from t2t_lite.layers.dropout import Dropout, fold_in
+from t2t_lite.layers.dropout import Dropout, draw_seed, fold_in
 from t2t_lite.layers.linear import Linear
 from t2t_lite.layers.lstm import Lstm, LstmSize
 from t2t_lite.layers.projected_lstm import ProjectedLstm
@@ -45,6 +45,7 @@ WIRINGS = {
 }
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class RnnDecoder(keras.layers.Layer):
     """LSTM layers, with attention whose queries are the outputs of the last layer or of the first.
 
@@ -67,7 +68,7 @@ class RnnDecoder(keras.layers.Layer):
         x: vectors of the symbols before each position, [B, T, d_model].
         state: from `first`.
         source: from `source`.
-        seed: int32 [3], or None for inference.
+        seed: int32 [3], or None for inference; in Keras' `fit` it is drawn.
         maps: also return weights of attention with input feeding.
 
     Returns:
@@ -127,7 +128,16 @@ class RnnDecoder(keras.layers.Layer):
         """Returns what attention reads at each position: memory, keys and bias, as `RnnAttention` has them."""
         return {"memory": memory, "keys": self.attention.keys_of(memory), "bias": bias}
 
-    def call(self, x: Any, state: Any, source: Any, seed: Any = None, maps: bool = False) -> tuple[Any, Any]:
+    def call(
+        self,
+        x: Any,
+        state: Any,
+        source: Any,
+        seed: Any = None,
+        maps: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Any, Any]:
+        seed = draw_seed() if seed is None and training else seed
         inputs = x
         if self.feed is None:
             for i in range(self.below):

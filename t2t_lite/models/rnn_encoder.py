@@ -27,6 +27,7 @@ ENCODERS: dict[str, Callable[[int], tuple[bool, ...]]] = {
 }
 
 
+@keras.saving.register_keras_serializable("t2t_lite")
 class RnnEncoder(keras.layers.Layer):
     """Reads the source with LSTM layers.
 

@@ -224,11 +224,17 @@ def test_an_export_translates_as_the_run_does(run: LoadedRun, export: Path, capf
 
 
 @pytest.mark.usefixtures("int8_machine")
-def test_a_run_in_int8_shows_no_attention(folder: Path) -> None:
+def test_a_run_in_int8_shows_no_attention_and_is_not_saved(folder: Path, tmp_path: Path) -> None:
     run = t2t_lite.load(folder, precision="int8")
     assert any(run.translate(LINES))
     with pytest.raises(UsageError, match="attention is not for a run loaded with precision='int8'"):
         run.attention(LINES[0])
+    for save in (
+        lambda: run.model.save(tmp_path / "x.keras"),
+        lambda: run.model.save_weights(tmp_path / "x.weights.h5"),
+    ):
+        with pytest.raises(UsageError, match="Keras would save a Transformer without its int8 matrices"):
+            save()
 
 
 def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) -> None:

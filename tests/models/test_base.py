@@ -66,6 +66,9 @@ def test_a_call_for_training_draws_a_seed(transformer: Transformer) -> None:
     ("call", "way"),
     [
         (lambda model: model.compile("adam", "sparse_categorical_crossentropy"), "Train with t2t_lite.train"),
+        (lambda model: model.fit(BATCH, BATCH["target"]), "Train with t2t_lite.train"),
+        (lambda model: model.evaluate(BATCH, BATCH["target"]), "t2t-lite-eval evaluates"),
+        (lambda model: model.generate(["a house"]), r"t2t_lite.load\(RUN\)\.generate\(lines\)"),
         (lambda model: model.quantize("int8"), r"t2t_lite.load\(RUN, precision='int8'\)"),
         (lambda model: model.export("folder"), "Use t2t-lite-exporter"),
         (lambda model: _Whole().to_json(), r"open it with t2t_lite.load\(RUN\)"),

@@ -10,10 +10,15 @@ import keras
 import numpy as np
 import pytest
 
+import t2t_lite.keras
 from t2t_lite import config, registry
 from t2t_lite import layers as layers_package
+from t2t_lite import models as models_package
+from t2t_lite.models.balance import Balance
+from t2t_lite.models.base import Model
 from t2t_lite.models.decoder import Decoder
 from t2t_lite.models.encoder import Encoder
+from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.runs.run_dir import make_model
 
@@ -40,14 +45,23 @@ def models() -> dict[str, Any]:
     return {name: _model(name) for name in SETS}
 
 
-def _our_layers() -> set[type]:
-    """The layers of t2t_lite.layers."""
-    modules = [
-        importlib.import_module(f"{layers_package.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(layers_package.__path__)
-    ]
-    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type)}
-    return {kind for kind in kinds if issubclass(kind, keras.layers.Layer) and kind.__module__.startswith("t2t_lite")}
+def _ours() -> set[type]:
+    """The public layers and models, without two bases and what is made of several runs."""
+    folders = (layers_package, models_package)
+    names = [f"{folder.__name__}.{found.name}" for folder in folders for found in pkgutil.iter_modules(folder.__path__)]
+    kinds = {kind for name in names for kind in vars(importlib.import_module(name)).values() if isinstance(kind, type)}
+    ours = {kind for kind in kinds if issubclass(kind, keras.layers.Layer) and kind.__module__.startswith("t2t_lite")}
+    called = {kind for kind in ours if kind.call is not keras.layers.Layer.call and not kind.__name__.startswith("_")}
+    return called - {Model, Balance, Ensemble}
+
+
+def test_every_layer_and_model_is_registered() -> None:
+    ours = _ours()
+    assert len(ours) > 30
+    assert {kind: keras.saving.get_registered_object(f"t2t_lite>{kind.__name__}") for kind in ours} == {
+        kind: kind for kind in ours
+    }
+    assert {getattr(t2t_lite.keras, name) for name in t2t_lite.keras.__all__} == ours
 
 
 def test_every_layer_and_model_is_rebuilt_from_its_config(models: dict[str, Any]) -> None:
@@ -61,7 +75,7 @@ def test_every_layer_and_model_is_rebuilt_from_its_config(models: dict[str, Any]
         again = type(model).from_config(json.loads(json.dumps(model.get_config())))
         assert [(w.path, w.shape) for w in again.weights] == [(w.path, w.shape) for w in model.weights]
         assert again.compute_dtype == model.compute_dtype
-    assert seen >= {*_our_layers(), Encoder, Decoder}
+    assert seen >= {kind for kind in _ours() if not issubclass(kind, Model)}
 
 
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # in Keras' save
