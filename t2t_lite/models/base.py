@@ -52,8 +52,9 @@ class Model(keras.Model, abc.ABC):
 
     No member changes a variable, as Keras' own Dropout and BatchNormalization do: a resumed run would be another run.
 
-    An export of a bfloat16 or float16 model stores matrices in it, except those of layers of your own or Keras' that compute
-    in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
+    An export of a bfloat16 or float16 model stores matrices in that precision, except those of layers of your own or
+    Keras' that compute in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's
+    own class.
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.

@@ -46,9 +46,9 @@ class VariableMatrix(Matrix):
 class PackedMatrix(VariableMatrix):
     """A variable's value, cast and laid out once for a search.
 
-    With few rows to multiply, it is reading the matrix that takes time. float32 and float16 are laid out as [I, O], because
-    TensorFlow's product without oneDNN would otherwise transpose a table each time. bfloat16 is laid out as [O, I],
-    because two numbers of a column are multiplied at once.
+    With few rows to multiply, it is reading the matrix that takes time. float32 and float16 are laid out as [I, O],
+    because TensorFlow's product without oneDNN would otherwise transpose a table each time. bfloat16 is laid out as
+    [O, I], because two numbers of a column are multiplied at once.
     """
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:

@@ -12,9 +12,9 @@ from t2t_lite.layers.matrix import find_weight_ids
 def stored_weights(model: Any) -> dict[str, Any]:
     """Returns a model's weights by path, as plain variables: with Keras' own, each would be saved a second time.
 
-    A bfloat16 or float16 model rounds its float32 matrices wherever it uses them. They are rounded here, which gives the same
-    outputs. Vectors stay float32, as layer normalisation needs them, and so do the matrices that a layer lists in
-    `FLOAT32` (see `layers.matrix`), and those of a user's or Keras' layers that compute in float32.
+    A bfloat16 or float16 model rounds its float32 matrices wherever it uses them. They are rounded here, which gives
+    the same outputs. Vectors stay float32, as layer normalisation needs them, and so do the matrices that a layer lists
+    in `FLOAT32` (see `layers.matrix`), and those of a user's or Keras' layers that compute in float32.
     """
     layers = list(model._flatten_layers())
     exact = find_weight_ids(layers, "FLOAT32")
