@@ -57,9 +57,13 @@ def test_auto_means_float16_where_a_gpu_has_no_bfloat16(
     monkeypatch: pytest.MonkeyPatch, capabilities: list[tuple[int, int]], precision: str
 ) -> None:
     """Stands in for machines with these GPUs."""
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [*range(len(capabilities))])
-    details = [{"device_name": f"GPU {i}", "compute_capability": each} for i, each in enumerate(capabilities)]
-    monkeypatch.setattr(tf.config.experimental, "get_device_details", details.__getitem__)
+    gpus = [tf.config.PhysicalDevice(f"GPU {i}", "GPU") for i in range(len(capabilities))]
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    details = {
+        gpu.name: {"device_name": gpu.name, "compute_capability": each}
+        for gpu, each in zip(gpus, capabilities, strict=True)
+    }
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details[gpu.name])
     assert auto_precision() == precision
     warning = precision_warning("bfloat16")
     assert (warning is None) == (precision == "bfloat16")
