@@ -96,7 +96,9 @@ class RunGroup:
         0, "stop after this many evaluations without a better dev score or a lower dev loss; 0: never", COUNT_OR_NONE
     )
     seed: int = field(1, "of weights, dropout and the order of batches", (0, 2**63 - 1))
-    precision: Literal["float32", "bfloat16"] = field("float32", "of products; weights stay float32")
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = field(
+        "float32", "of products; weights stay float32. auto: the best that the devices are fast in, when a run begins"
+    )
     jit: Literal["auto", "on", "off"] = _steering("auto", "XLA; auto: on GPUs, for models that it can compile")
 
     @property

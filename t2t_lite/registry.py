@@ -44,7 +44,9 @@ _log = logging.getLogger("t2t_lite")
 def _own_files(folder: str, *names: str) -> dict[str, str]:
     """The module of each of `names` in a folder of this package; without names, of each file that registers its own."""
     files = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / folder)])]
-    return {name: f"t2t_lite.{folder}.{name}" for name in names or files if name not in ("base", "choices")}
+    return {
+        name: f"t2t_lite.{folder}.{name}" for name in names or files if name not in ("base", "choices", "loss_scale")
+    }
 
 
 PROBLEMS: Registry[type[Problem]] = Registry(

@@ -300,7 +300,7 @@ def load(
             RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose newest is taken).
             A list of runs, or of one kind of checkpoint of each, is an ensemble.
         usr_dir: the folder of your own problem or model, where the run was trained with one.
-        precision: "float32", "bfloat16" or "int8" instead of the run's.
+        precision: "float32", "bfloat16", "float16" or "int8" instead of the run's.
 
     Raises:
         DataError: there is nothing to open at `path`, or it is damaged.

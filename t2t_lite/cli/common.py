@@ -23,7 +23,7 @@ from t2t_lite.signals import Terminated
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
 
-PRECISIONS = ("float32", "bfloat16", "int8")  # for running a model, not for training it
+PRECISIONS = ("float32", "bfloat16", "float16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "newest")  # or a step

@@ -15,7 +15,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
-from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, train
+from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, settle_precision, train
 
 _OUTPUT_LOST = "The output cannot be written any more; training continues, and its figures are in metrics.jsonl."
 
@@ -229,7 +229,8 @@ def _describe(request: StartRequest) -> str:
     load_tensorflow()
     from t2t_lite.training.describe import describe_recipe
 
-    return describe_recipe(recipe.hparams_set, recipe.hparams, recipe.model, vocab_size, devices_of(request))
+    hparams = settle_precision(recipe.hparams)
+    return describe_recipe(recipe.hparams_set, hparams, recipe.model, vocab_size, devices_of(request))
 
 
 if __name__ == "__main__":

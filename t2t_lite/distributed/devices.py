@@ -1,4 +1,4 @@
-"""Devices of a run, and whether XLA compiles."""
+"""Devices of a run, the precision that they are fast in, and whether XLA compiles."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.signals import reinstall_handlers
 
+_BFLOAT16_SINCE = (8, 0)  # compute capability
+_CPUINFO = Path("/proc/cpuinfo")
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
 
@@ -87,6 +89,28 @@ def available_devices() -> tuple[str, int]:
 def on_gpus() -> bool:
     """Whether there are GPUs, on which all training then runs."""
     return bool(tf.config.list_physical_devices("GPU"))
+
+
+def auto_precision() -> str:
+    """What precision=auto means here.
+
+    On GPUs bfloat16 or, if one of them has no units for it, float16. On a CPU bfloat16 if it has AVX512-BF16 or AMX,
+    else float32.
+    """
+    if on_gpus():
+        return "float16" if gpu_without_bfloat16() else "bfloat16"
+    flags = _CPUINFO.read_text(encoding="utf-8").split() if _CPUINFO.exists() else []
+    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+
+
+def gpu_without_bfloat16() -> str | None:
+    """The name and compute capability of the first GPU that has no units for bfloat16; None: there is none."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        details = tf.config.experimental.get_device_details(gpu)
+        capability = details.get("compute_capability", _BFLOAT16_SINCE)  # GPUs that are not NVIDIA's have none
+        if capability < _BFLOAT16_SINCE:
+            return f"{details.get('device_name', gpu.name)} (compute capability {'.'.join(map(str, capability))})"
+    return None
 
 
 def use_jit(jit: str) -> bool:

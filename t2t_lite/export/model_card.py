@@ -42,7 +42,8 @@ _NO_DATA = (
 )
 _BATCHING = (
     "A text has the same output alone and in a batch, but for rounding: in float32 scores differ in the 6th digit; "
-    "bfloat16 and int8 round between the layers, which moves scores by up to about 0.02, and now and then an output."
+    "bfloat16, float16 and int8 round between the layers, which moves scores by up to about 0.02, and now and then an "
+    "output."
 )
 
 

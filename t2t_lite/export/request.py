@@ -34,7 +34,7 @@ class Format(NamedTuple):
 
 
 FORMATS = {
-    "saved_model": Format("export", "saved_model.pb", ("float32", "bfloat16", "int8")),
+    "saved_model": Format("export", "saved_model.pb", ("float32", "bfloat16", "float16", "int8")),
     "ctranslate2": Format("export_ctranslate2", "model.bin", ("float32", "int8")),
     "marian": Format("export_marian", "model.npz", ("float32",)),
     "huggingface": Format("export_huggingface", "model.safetensors", ("float32",)),

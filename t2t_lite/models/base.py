@@ -54,8 +54,9 @@ class Model(keras.Model, abc.ABC):
 
     No member changes a variable, as Keras' own Dropout and BatchNormalization do: a resumed run would be another run.
 
-    An export of a bfloat16 model stores matrices in bfloat16, except those of layers of your own or Keras' that compute
-    in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's own class.
+    An export of a bfloat16 or float16 model stores matrices in that precision, except those of layers of your own or
+    Keras' that compute in float32, and those that a class names in `FLOAT32` (see `layers.matrix`), such as the model's
+    own class.
 
     Attributes:
         packs: understands segments and positions; otherwise packing=true is refused.
@@ -327,8 +328,8 @@ def weights_by_path(model: keras.Model) -> dict[str, Any]:
 
 
 def policy_of(precision: str) -> str:
-    """Returns the name of Keras' dtype policy for a recipe's precision: weights are float32 in each."""
-    return "mixed_bfloat16" if precision == "bfloat16" else "float32"
+    """Returns the name of Keras' dtype policy for a recipe's precision (not auto): weights are float32 in each."""
+    return "float32" if precision == "float32" else f"mixed_{precision}"
 
 
 def check_model(name: str, model_class: Any) -> None:

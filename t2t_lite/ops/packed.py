@@ -46,9 +46,9 @@ class VariableMatrix(Matrix):
 class PackedMatrix(VariableMatrix):
     """A variable's value, cast and laid out once for a search.
 
-    With few rows to multiply, it is reading the matrix that takes time. float32 is laid out as [I, O], because
-    TensorFlow's product without oneDNN would otherwise transpose a table each time. bfloat16 is laid out as [O, I],
-    because two numbers of a column are multiplied at once.
+    With few rows to multiply, it is reading the matrix that takes time. float32 and float16 are laid out as [I, O],
+    because TensorFlow's product without oneDNN would otherwise transpose a table each time. bfloat16 is laid out as
+    [O, I], because two numbers of a column are multiplied at once.
     """
 
     def multiply(self, rows: Any, *others: Any) -> list[Any]:
@@ -58,7 +58,7 @@ class PackedMatrix(VariableMatrix):
         return columns(product, (matrix.outputs for matrix in matrices))
 
     def array(self, dtype: Any) -> Any:
-        """[I, O] in float32, [O, I] in bfloat16."""
+        """[I, O] in float32 and float16, [O, I] in bfloat16."""
         array = tf.cast(tf.convert_to_tensor(self.weight), dtype)
         return tf.transpose(array) if (self.axes == "IO") == (dtype == tf.bfloat16) else array
 

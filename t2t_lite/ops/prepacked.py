@@ -35,7 +35,7 @@ class PrepackedMatrix(VariableMatrix):
 
 def is_supported(dtype: str) -> bool:
     """Whether prepacked weights work here: without a GPU, and with a oneDNN that multiplies in `dtype`."""
-    if tf.config.list_physical_devices("GPU"):
+    if tf.config.list_physical_devices("GPU") or dtype == "float16":  # of which few CPUs have products in oneDNN
         return False
     if dtype == "bfloat16" and not (_CPUINFO.exists() and " avx512f " in _CPUINFO.read_text(encoding="utf-8")):
         return False  # TensorFlow's rule for its own products; oneDNN might end the process

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from t2t_lite.name_table import snake_case
+
+if TYPE_CHECKING:
+    from t2t_lite.optimizers.loss_scale import LossScale
 
 
 class Optimizer(abc.ABC):
@@ -24,6 +27,7 @@ class Optimizer(abc.ABC):
         variables: the weights.
         slots: for each weight, its slots by name.
         start: the step at which the slots were last zero: 0, unless they were reset.
+        loss_scale: a `LossScale` if the model computes in float16.
 
     Args:
         variables: tf.Variable, mirrored where several replicas train.
@@ -39,6 +43,7 @@ class Optimizer(abc.ABC):
             for variable in self.variables
         ]
         self.start = 0
+        self.loss_scale: LossScale | None = None
 
     @property
     def name(self) -> str:
@@ -81,14 +86,14 @@ class Optimizer(abc.ABC):
             condition: nothing changes unless it holds. It makes no branch, for which a GPU would wait.
         """
         for variable, slots, gradient in zip(self.variables, self.slots, gradients, strict=True):
-            old_weight, old = _read(variable), {name: _read(slot) for name, slot in slots.items()}
+            old_weight, old = read(variable), {name: read(slot) for name, slot in slots.items()}
             weight, new = self.update(old_weight, old, gradient, *numbers)
             if condition is not None:
                 weight = tf.where(condition, weight, old_weight)
                 new = {name: tf.where(condition, new[name], old[name]) for name in old}
-            _write(variable, weight)
+            write(variable, weight)
             for name, slot in slots.items():
-                _write(slot, new[name])
+                write(slot, new[name])
 
     def reset(self, step: int) -> None:
         """Sets the slots to zero, as they are before the first update; `step` is the last one that was made."""
@@ -99,9 +104,11 @@ class Optimizer(abc.ABC):
 
 
 # Through the handle, as a mirrored variable's own methods would refuse to change one replica's copy.
-def _read(variable: tf.Variable) -> Any:
+def read(variable: tf.Variable) -> Any:
+    """The value of this replica's copy."""
     return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=variable.dtype)
 
 
-def _write(variable: tf.Variable, value: Any) -> None:
+def write(variable: tf.Variable, value: Any) -> None:
+    """Changes this replica's copy."""
     tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)

@@ -34,6 +34,7 @@ class Report:
         step: number of the last update.
         loss: mean over the updates since the line before, in nats per target token, label smoothing included.
         learning_rate: of the last update.
+        loss_scale: of the next update; only in float16.
         source_tokens, target_tokens: real tokens (end symbols included) since the line before.
         padded_tokens: places in both sides' arrays, real tokens and padding, since the line before.
         tokens_per_second: real target tokens per second since the line before; evaluation, saving and XLA's
@@ -45,7 +46,8 @@ class Report:
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
     (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
-    skipped_batches, how many there were so far. A line with other_scores says that scores from this step on do
+    skipped_batches, how many there were so far; that of an update which float16's gradients overflowed has step and the
+    lower loss_scale. A line with other_scores says that scores from this step on do
     not compare with those before, as the run has other data or scores dev in another way.
 
     Args:
@@ -92,10 +94,11 @@ class Report:
         grad_norm: float,
         learning_rate: float,
         *,
+        loss_scale: float = 0.0,
         timed: bool = True,
     ) -> None:
-        """Records one update; `timed`: its time was not left out."""
-        self._step, self._learning_rate = step, learning_rate
+        """Records one update; `loss_scale`: 0 if there is none; `timed`: its time was not left out."""
+        self._step, self._learning_rate, self._loss_scale = step, learning_rate, loss_scale
         self._timed += timed
         self._losses.append(loss)
         self._norms.append(grad_norm)
@@ -111,6 +114,15 @@ class Report:
         self._write({"step": step, SKIPPED: skipped})
         self.console.update(step)
 
+    def overflow(self, step: int, loss_scale: float) -> None:
+        """Records that the update of `step` was left out, and lowered the loss scale to `loss_scale`."""
+        self._write({"step": step, "loss_scale": loss_scale})
+        self.console.say(
+            f"step {step}: a gradient was too large for float16. The update is left out; the loss scale is "
+            f"{loss_scale:,g} now."
+        )
+        self.console.update(step)
+
     def write(self) -> None:
         """Writes a training line for the updates since the last one."""
         if not self._losses:
@@ -124,6 +136,7 @@ class Report:
             "step": self._step,
             "loss": float(np.mean(self._losses)),
             "learning_rate": self._learning_rate,
+            **({"loss_scale": self._loss_scale} if self._loss_scale else {}),
             "source_tokens": self._tokens["source"],
             "target_tokens": self._tokens["target"],
             "padded_tokens": self._padded,

@@ -1,4 +1,4 @@
-"""State of optimizer and schedule in checkpoints, beside the weights: slots, and a schedule's memory."""
+"""State of optimizer and schedule in checkpoints, beside the weights: slots, loss scale, a schedule's memory."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from t2t_lite.schedules.base import Schedule
 
 _MEMORY = "schedule_memory"
 _LAST = "last_evaluation"
+_LOSS_SCALE = "loss_scale"
 
 
 class SavedState:
     """The variables of a run in a checkpoint, and their transfer to and from optimizer and schedule.
 
     For an optimizer called "adam" with slots "m" and "v" these are the parts adam_m and adam_v, by the weights' names,
-    and adam_start, the step at which they were last zero. For a schedule with a memory: schedule_memory.
+    and adam_start, the step at which they were last zero. For a schedule with a memory: schedule_memory. In float16:
+    loss_scale.
 
     Attributes:
         parts: variables by part and name.
-        may_lack: parts that a checkpoint may lack: with --reset_optimizer the schedule may be new to the run.
+        may_lack: parts that a checkpoint may lack: with --reset_optimizer the schedule may be new to the run, and with
+            --with_optimizer the loss scale.
     """
 
-    may_lack = (_MEMORY,)
+    may_lack = (_MEMORY, _LOSS_SCALE)
 
     def __init__(self, names: Sequence[str], optimizer: Optimizer | None, schedule: Schedule | None) -> None:
         self.parts: dict[str, dict[str, tf.Variable]] = {}
@@ -36,6 +39,8 @@ class SavedState:
                     self.parts.setdefault(f"{optimizer.name}_{slot}", {})[name] = variable
             self._start = tf.Variable(0, dtype=tf.int64, trainable=False)
             self.parts[f"{optimizer.name}_start"] = {"step": self._start}
+            if optimizer.loss_scale is not None:
+                self.parts[_LOSS_SCALE] = optimizer.loss_scale.variables
         self._memory: dict[str, tf.Variable] = {}
         if schedule is not None and schedule.needs_evaluations:
             self._fresh: dict[str, float] = {**schedule.memory, _LAST: schedule.last_evaluation}
@@ -59,6 +64,8 @@ class SavedState:
         """Before a read, sets to its default what a checkpoint may lack."""
         for name, variable in self._memory.items():
             variable.assign(-1 if name == _LAST else self._fresh[name])
+        if self._optimizer is not None and self._optimizer.loss_scale is not None:
+            self._optimizer.loss_scale.reset()
 
     def restore(self, step: int) -> None:
         """Passes what the checkpoint of `step` held to optimizer and schedule."""

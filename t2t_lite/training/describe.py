@@ -16,7 +16,7 @@ from t2t_lite.cpus import available_cpus
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import Store
-from t2t_lite.distributed.devices import Devices, number_of_devices
+from t2t_lite.distributed.devices import Devices, gpu_without_bfloat16, number_of_devices, on_gpus
 from t2t_lite.ops import threads
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
@@ -129,7 +129,7 @@ def _batches(plan: Plan) -> str:
 
 def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = None) -> str:
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
-    value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
+    value_bytes = 4 if model.compute_dtype == "float32" else 2
     shapes, number = batch_shapes(hparams.batch, plan), number_of_devices(devices)
     accumulate = devices.accumulate or choose_accumulate(model, shapes, number)
     activations = largest_part(model.cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
@@ -200,9 +200,17 @@ def start_warnings(spec: RunSpec, store: Store, plan: Plan, schedule: Schedule, 
         found.append(
             "warning: the data have alignments, of which nothing is learned without --hparams=guided_alignment=0.1."
         )
-    if warning := schedule_warning(schedule, steps):
-        found.append(warning)
-    return found
+    warnings = schedule_warning(schedule, steps), precision_warning(spec.hparams.precision)
+    return [*found, *filter(None, warnings)]
+
+
+def precision_warning(precision: str) -> str | None:
+    """Returns a warning if the devices are slow in the precision of a run, else None."""
+    if precision == "bfloat16" and (gpu := gpu_without_bfloat16()):
+        return f"warning: {gpu} has no units for bfloat16, and is slow in it. New runs: --hparams=precision=float16."
+    if precision == "float16" and not on_gpus():
+        return "warning: float16 is for GPUs; CPUs are faster in float32. New runs: --hparams=precision=auto."
+    return None
 
 
 def schedule_warning(schedule: Schedule, steps: int) -> str | None:

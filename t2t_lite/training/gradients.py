@@ -28,6 +28,7 @@ def loss_and_gradients(
     groups: int,
     shards: int,
     jit: bool,
+    scale: Any = None,
 ) -> tuple[Any, list[Any]]:
     """Returns loss and gradients of a part of a batch, for the model's trainable weights, in their order.
 
@@ -43,6 +44,7 @@ def loss_and_gradients(
         groups: into how many groups of consecutive rows, equally many, the sums of a further loss are added up.
         shards: number of shards of rows, which are computed in parallel; more than one is for CPUs.
         jit: whether the graph is for XLA.
+        scale: factor of the loss whose gradients are computed, and then divided by it; see `LossScale`.
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
@@ -70,7 +72,7 @@ def loss_and_gradients(
                 of_targets = tf.math.count_nonzero(batch["target"], axis=1, dtype=tf.float32)
                 loss += tf.reduce_sum(_of_groups(of_targets, groups) / tokens * model.further_loss(sums))
         sources = read if once else [weight.value for weight in weights]
-        gradients, of_softmax = tape.gradient(loss, [sources, apart])
+        gradients, of_softmax = tape.gradient(loss, [sources, apart], output_gradients=scale)
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
     if unused:
@@ -78,10 +80,11 @@ def loss_and_gradients(
             f"{type(model).__name__}: the loss does not depend on {', '.join(unused)}. Use these weights in hidden(), "
             "or make them untrainable (trainable=False)."
         )
-    return loss, [
+    gradients = [
         _with_lookups(whole[id(weight)], gradient, jit) if id(weight) in whole else tf.convert_to_tensor(gradient)
         for weight, gradient in zip(weights, gradients, strict=True)
     ]
+    return loss, gradients if scale is None else [gradient / scale for gradient in gradients]
 
 
 def _of_groups(values: Any, groups: int) -> Any:

@@ -103,10 +103,14 @@ class Updates:
         (step, batch, rate, timed), self._open = self._open, None
         if outcome.stop > 0:
             self.asked_to_stop = min(self.asked_to_stop, step)
-        if not math.isfinite(outcome.loss) or not math.isfinite(outcome.grad_norm):
+        finite = math.isfinite(outcome.loss) and math.isfinite(outcome.grad_norm)
+        if not finite and outcome.applied > 0:
+            self._report.overflow(step, outcome.loss_scale)
+        elif not finite:
             self._bad_batches(step, batch, outcome.loss, outcome.grad_norm)
         else:
-            self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate, timed=timed)
+            how: dict[str, Any] = {"loss_scale": outcome.loss_scale, "timed": timed}
+            self._report.add(step, batch, outcome.loss, outcome.grad_norm, rate, **how)
         if step % self._log_every == 0:
             self._report.write()
 

@@ -115,7 +115,7 @@ def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
     weights = sum(math.prod(weight.shape) for weight in model.weights) * 4
     there, _ = memory_there()
     room = _SHARE * there - _COPIES * weights if on_gpus() else min(_ON_CPU, there / 2 / devices)
-    value_bytes = 2 if model.compute_dtype == "bfloat16" else 4
+    value_bytes = 4 if model.compute_dtype == "float32" else 2
     return max(
         -(-_fewest_parts(rows, int(room // model.cost.activation_bytes(1, *lengths, value_bytes)), model) // devices)
         for rows, *lengths in shapes

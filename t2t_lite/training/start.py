@@ -154,6 +154,8 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
             "Give --problem=NAME; t2t-lite-trainer --registry_help lists them."
             + (f" ({output_dir} holds no run to resume.)" if output_dir else "")
         )
+    kept = old.hparams if old is not None and trained else None
+    new = dataclasses.replace(new, hparams=settle_precision(new.hparams, kept))
     check_choices(new.hparams, load_tensorflow)
     if data.vocabulary is not None:
         own = old.vocabulary if old is not None and trained else None
@@ -166,6 +168,22 @@ def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
     new = dataclasses.replace(new, vocabulary=vocabulary, data_sha256=old.data_sha256, files=old.files)
     check_settings(old, new, str(output_dir), reset_optimizer=request.reset_optimizer)
     return new
+
+
+def settle_precision(hparams: config.HParams, kept: config.HParams | None = None) -> config.HParams:
+    """Returns a recipe in which precision=auto has become that of the run that resumes, else what is fast here.
+
+    Args:
+        kept: the recipe of the run that resumes.
+    """
+    if hparams.precision != "auto":
+        return hparams
+    if kept is not None:
+        return config.replace(hparams, precision=kept.precision)
+    load_tensorflow()
+    from t2t_lite.distributed.devices import auto_precision
+
+    return config.replace(hparams, precision=auto_precision())
 
 
 def _recipe_of(request: StartRequest, old: RunSpec) -> Recipe:

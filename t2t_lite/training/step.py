@@ -34,15 +34,17 @@ class StepResult(NamedTuple):
     """Result of an update.
 
     loss: per real target token, in nats, label smoothing included.
-    grad_norm: the gradient's global norm before clipping.
+    grad_norm: the gradient's global norm before clipping, without the loss scale.
     stop: above 0 if any process would like to stop.
-    applied: 1 if the update was applied, 0 if it was not.
+    applied: 1 if the update was applied or, in float16, left out so that the loss scale falls; 0 if it was bad.
+    loss_scale: of the next update; only in float16.
     """
 
     loss: float
     grad_norm: float
     stop: float
     applied: float
+    loss_scale: float = 0.0
 
 
 class _Settings(NamedTuple):
@@ -116,7 +118,8 @@ class TrainStep:
         self._ids = tf.int64 if jit else tf.int32
         self._batch_spec = {name: tf.TensorSpec(cut, self._ids) for name in names}
         self._numbers = len(optimizer.numbers(0.0, optimizer.start + 1))
-        lengths = (len(_Settings._fields) + self._numbers, len(StepResult._fields))
+        self._none = _NONE[: len(_NONE) - (optimizer.loss_scale is None)]
+        lengths = (len(_Settings._fields) + self._numbers, len(self._none))
         numbers = [tf.TensorSpec([length], tf.float32) for length in lengths]
         signature = [self._batch_spec, tf.TensorSpec([3], self._ids), *numbers]
         # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
@@ -143,7 +146,8 @@ class TrainStep:
     ) -> StepResult:
         """Starts update number `step`, from 1; a GPU still works on it after the return.
 
-        The update is not applied if the loss or the gradient norm is not finite.
+        The update is not applied if the loss or the gradient norm is not finite. If only the norm is not, and a loss
+        scale can fall, that is no bad batch.
 
         Args:
             batch: int32 arrays [rows, length], padded with 0, as `pipeline.batches` yields them; aligned ones if the
@@ -156,7 +160,7 @@ class TrainStep:
         Returns:
             The result of the update *before*; all zeros where there was none.
         """
-        before = tf.constant(_NONE) if self._newest is None else self._newest[0]
+        before = tf.constant(self._none) if self._newest is None else self._newest[0]
         wishes = float(stop), float(not after_bad and self._newest is not None)
         with self._explain(batch, f"in step {step}"):
             inputs = self._inputs(batch, step, self._settings(batch, step, learning_rate, wishes))
@@ -186,7 +190,7 @@ class TrainStep:
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = (*_Settings(_tokens(batch), 0.0, strict=1.0), *[0.0] * self._numbers)
-            self._step(*self._inputs(batch, 0, settings), tf.constant(_NONE)).numpy()
+            self._step(*self._inputs(batch, 0, settings), tf.constant(self._none)).numpy()
 
     def part_gradients(self, batch: Mapping[str, Any], step: Any, part: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one part of update `step`, as the update adds them up.
@@ -327,6 +331,7 @@ class TrainStep:
             seed: int32 [3], the step's.
             part: which of the global batch's parts this is.
         """
+        loss_scale = self._optimizer.loss_scale
         return loss_and_gradients(
             self._model,
             rows,
@@ -336,24 +341,26 @@ class TrainStep:
             groups=self.split.part_groups,
             shards=self._shards,
             jit=self._jit,
+            scale=None if loss_scale is None else loss_scale.value(),
         )
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
-        """Updates this replica's weights unless a number is not finite; returns the outcome, float32 [4]."""
+        """Updates this replica's weights unless a number is not finite; returns the outcome, a float32 `StepResult`."""
         _, _, strict, *numbers = tf.unstack(settings)
         norm = _norm_of_one_array(gradients) if self._jit else tf.linalg.global_norm(gradients)
         if self._clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._clip_norm, use_norm=norm)
-        applied = (
-            tf.math.is_finite(loss)
-            & tf.math.is_finite(norm)
-            & ((strict == 0) | (StepResult(*tf.unstack(before)).applied > 0))
-        )
+        wanted = (strict == 0) | (StepResult(*tf.unstack(before)).applied > 0)
+        applied = tf.math.is_finite(loss) & tf.math.is_finite(norm) & wanted
         if self._jit:
             self._optimizer.apply(gradients, *numbers, condition=applied)
         else:
             tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
-        return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32)])
+        scale: list[Any] = []
+        if (loss_scale := self._optimizer.loss_scale) is not None:
+            lowered, *scale = loss_scale.update(tf.math.is_finite(norm), tf.math.is_finite(loss) & wanted)
+            applied |= lowered
+        return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32), *scale])
 
     def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
         self._optimizer.apply(gradients, *numbers)

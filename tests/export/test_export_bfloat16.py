@@ -1,4 +1,4 @@
-"""Exports in bfloat16 of models whose layers use some weights in float32."""
+"""Exports in bfloat16 and float16 of models whose layers use some weights in float32."""
 
 from typing import Any, ClassVar
 
@@ -27,10 +27,11 @@ SIZES = {  # by the hparams set
 }
 
 
-@pytest.mark.commit("convs2s_tiny", "tiny")
+@pytest.mark.commit("bfloat16-convs2s_tiny", "bfloat16-tiny")
 @pytest.mark.parametrize("name", SIZES)
-def test_the_scores_are_the_runs(exported: Exported, name: str) -> None:
-    hparams = config.override(registry.hparams(name), f"{SIZES[name]},precision=bfloat16")
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_the_scores_are_the_runs(exported: Exported, precision: str, name: str) -> None:
+    hparams = config.override(registry.hparams(name), f"{SIZES[name]},precision={precision}")
     source, target = exported.served.vocabularies
     model: Any = make_model(registry.model_of(name), hparams, source.size, target.size, False)
     reference.randomise(model, 1)

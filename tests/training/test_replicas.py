@@ -23,6 +23,7 @@ WITHOUT_AVX512 = 3  # factor of these bounds where bfloat16 products are compute
 # precision:dropout:accumulate[:optimizer:model[:packing]]
 FLOAT, BFLOAT, PLAIN, PLAIN_PARTS = "float32:0.1:1", "bfloat16:0.1:1", "float32:0:1", "float32:0:3"
 PARTS = "float32:0.1:3"
+HALF = "float16:0.1:1"  # whose first updates overflow
 RNN = f"{FLOAT}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
 GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T = (
     f"{FLOAT}:adam:{model}"
@@ -36,8 +37,8 @@ CASES = {1: (FLOAT,), 2: (FLOAT,)}
 MODELS = (RNN, GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T, GRU, MOE, TRANSFORMER_MOE)
 # More devices, bfloat16, other models: nightly.
 OTHERS = {
-    1: (FLOAT, PLAIN, PLAIN_PARTS, BFLOAT, PACKED, *MODELS),
-    2: (PARTS, BFLOAT, *MODELS),
+    1: (FLOAT, PLAIN, PLAIN_PARTS, BFLOAT, HALF, PACKED, *MODELS),
+    2: (PARTS, BFLOAT, HALF, *MODELS),
     3: (BFLOAT, PACKED, MOE_PARTS, *MODELS),
     5: (FLOAT, TRANSFORMER_MOE),  # of 5 devices, one has no group of rows
     7: (FLOAT, PARTS),
@@ -87,7 +88,7 @@ def _variables(run: dict[str, np.ndarray], case: str) -> dict[str, np.ndarray]:
 
 
 def _assert_equal(run: dict[str, np.ndarray], case: str, other: dict[str, np.ndarray], other_case: str) -> None:
-    loss, weights = (BFLOAT_LOSS, BFLOAT_WEIGHTS) if case == BFLOAT else (LOSS, WEIGHTS)
+    loss, weights = (BFLOAT_LOSS, BFLOAT_WEIGHTS) if case in (BFLOAT, HALF) else (LOSS, WEIGHTS)
     if case == BFLOAT and " avx512f " not in CPUINFO.read_text(encoding="utf-8"):
         loss, weights = WITHOUT_AVX512 * loss, WITHOUT_AVX512 * weights
     assert run[f"{case}/rows_drawn_for"].tolist() == other[f"{other_case}/rows_drawn_for"].tolist()

@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from t2t_lite import registry
+from t2t_lite import config, registry
 from t2t_lite.cli import exporter, trainer
+from t2t_lite.distributed import devices
+from t2t_lite.errors import UsageError
 from t2t_lite.metrics.score import Score
 from t2t_lite.runs import run_data
 from t2t_lite.runs.recipe_request import RecipeRequest
 from t2t_lite.runs.run_dir import RunSpec, write_run
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
-from t2t_lite.training.start import Result
+from t2t_lite.training.start import Result, plan_start
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,27 @@ def test_until_the_new_settings_are_written_the_whole_command_goes_on(
     assert trainer.main([f"--output_dir={tmp_path}", *flags]) == 130
     said = capsys.readouterr().err
     assert said.endswith("interrupted; what was saved before is there. Resume with the same command\n")
+
+
+def test_a_run_that_resumes_with_auto_keeps_its_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new run has what the devices are fast in; bfloat16 here stands in for that."""
+    monkeypatch.setattr(devices, "auto_precision", lambda: "bfloat16")
+
+    def precision(*flags: str) -> str:
+        request = trainer.start_request(trainer.make_parser().parse([f"--output_dir={tmp_path}", *flags]))
+        return plan_start(request).spec.hparams.precision
+
+    auto = ("--problem=toy_ende", "--hparams_set=tiny", "--hparams=precision=auto")
+    assert precision(*auto) == "bfloat16"
+    old = config.replace(registry.hparams("tiny"), precision="float16")
+    options = registry.problem("toy_ende").all_options()
+    write_run(tmp_path, RunSpec("toy_ende", options, "data", None, "tiny", "transformer", old))
+    assert precision(*auto) == "bfloat16"  # it has not trained yet
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model-5.index").touch()
+    assert precision(*auto) == precision("--hparams=precision=auto") == precision() == "float16"
+    with pytest.raises(UsageError, match="precision: 'float16' -> 'float32'"):
+        precision(*auto[:2])
 
 
 def test_what_comes_next_is_said_with_whole_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

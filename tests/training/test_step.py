@@ -38,7 +38,7 @@ class Setup:
         """(loss, gradient norm, weights and moments) after one update from the start."""
         self.reset()
         self.step(batch, step, rate)
-        loss, norm, _, _ = self.step.outcome()
+        loss, norm, *_ = self.step.outcome()
         return loss, norm, self.state()
 
 
