@@ -1,9 +1,13 @@
 """Packaging of t2t-lite: `pip install .`, `pip install -e .`, wheel and source archive.
 
+pyproject.toml has what is the same in each build; here are the version, the page of the package, what is installed with
+it, its commands and its folders.
+
 `problems/` and `hparams/` stand at the top of the tree and are installed as `t2t_lite.problems` and
 `t2t_lite.hparams`. In the tree `t2t_lite/__init__.py` finds them under those names, too.
 """
 
+import re
 import runpy
 from pathlib import Path
 
@@ -42,19 +46,17 @@ def _version() -> str:
 
 
 def _description() -> str:
-    """Returns README.md."""
-    return (HERE / "README.md").read_text(encoding="utf-8")
+    """Returns README.md for a page without the files beside it: links to them become their names in brackets."""
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    text = re.sub(r"\[([^\]]+)\]\(\1\)", r"\1", text)
+    text = re.sub(r"\[([^\]]+)\]\((?!https?:)([^)#]+)[^)]*\)", r"\1 [\2]", text)
+    return f"{text}\nNames in brackets, such as [docs/install.md], are files of the sources.\n"
 
 
 setup(
-    name="t2t-lite",
     version=_version(),
-    description='The Transformer of "Attention Is All You Need" on TensorFlow 2 and Keras 3, by two names',
     long_description=_description(),
     long_description_content_type="text/markdown",
-    license="Apache-2.0",
-    license_files=["LICENSE"],
-    python_requires=">=3.11,<3.14",
     packages=[*find_packages(include=["t2t_lite", "t2t_lite.*"]), *MAPPED, "t2t_lite.problems.toy"],
     package_dir=MAPPED,
     package_data={
@@ -124,13 +126,4 @@ setup(
             f"t2t-lite-{name} = t2t_lite.cli.{MODULES.get(name, name.replace('-', '_'))}:main" for name in COMMANDS
         ],
     },
-    classifiers=[
-        "Development Status :: 3 - Alpha",
-        "Intended Audience :: Science/Research",
-        "Programming Language :: Python :: 3.11",
-        "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-        "Typing :: Typed",
-    ],
 )

@@ -11,6 +11,7 @@ import dataclasses
 import random
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +30,7 @@ SHORT = (
 )
 # (condition on a command, pattern, replacement or None to leave it out, reason). All that match apply, in order.
 RULES: list[tuple[str, str, str | None, str]] = [
-    (r"^git clone ", r"\.\.\.", f"file://{ROOT} t2t-lite", "the address is the reader's"),
+    (r"^python3 -m venv ", r"^python3", shlex.quote(sys.executable), "the Python that runs this"),
     (r"^pip install git\+", r"git\+\S+", f"git+file://{ROOT}", "the address is the reader's"),
     (r"^pip install git\+|^pip wheel ", r"pip install", r"\g<0> --force-reinstall --no-deps", "it is there already"),
     (r"^make test\b", "", None, "tests/test_readme.py is a part of it"),
@@ -44,7 +45,8 @@ RULES: list[tuple[str, str, str | None, str]] = [
 # (pattern of a command, pattern that its output must match). Only the first row that matches a command applies.
 EXPECTED = [
     (r" --describe", r"parameters|updates per epoch"),
-    (r"^make demo|^t2t-lite-trainer ", r"(?s)test set, .*\n(BLEU\||.*F1).*\nweights:"),
+    (r"^t2t-lite-import ", r"\nrun: +runs/"),
+    (r"^t2t-lite-trainer ", r"(?s)test set, .*\n(BLEU\||.*F1).*\nweights:"),
     (r"^t2t-lite-eval .* --score ", r"(?m)^-\d+\.\d+\t\d+\t"),
     (r"^t2t-lite-eval ", r"(BLEU|chrF2|F1).* = \d"),
     (r"\| t2t-lite-decoder ", r"\n"),
@@ -53,7 +55,7 @@ EXPECTED = [
     (r"^tensorboard ", r"TensorBoard \S+ at http"),
 ]
 BAD = re.compile(r"Traceback|^\S*error: |Warning:|^warning:", re.IGNORECASE | re.MULTILINE)
-WORDS = ("git", "make", "pip", "source", ".", "echo", "tensorboard", "TF_CONFIG", "cat", "zcat")  # or t2t-lite-...
+WORDS = ("python3", "make", "pip", "source", ".", "echo", "tensorboard", "TF_CONFIG", "cat", "zcat")  # or t2t-lite-...
 WHILE_LOADING = re.compile(r"^(WARNING: All log|[IWE]\d{4} |To enable the following).*\n", re.MULTILINE)
 
 
@@ -124,12 +126,13 @@ def apply_rules(command: str) -> tuple[str | None, list[str]]:
 
 
 def make_inputs(folder: Path, text: str) -> None:
-    """Writes the corpora that the commands name."""
+    """Writes the corpora that the commands name, and as `opus-en-de` a small model that Marian trained."""
     for command in shell_commands(text):
         if given := re.search(r"--source_dir=(\S+)", command):
             for split, count in (("train", 2000), ("dev", 20), ("test", 20)):
                 for language, lines in zip(("en", "de"), _pairs(count), strict=True):
                     _write(folder / given[1] / f"{split}.{language}", lines)
+    shutil.copytree(ROOT / "tests" / "golden" / "marian" / "toy", folder / "opus-en-de")
     for stem, count in (("train", 12000), ("newstest2013", 20), ("newstest2014", 20)):
         sources, targets = _pairs(count)
         for language, lines in (("en", sources), ("de", targets), ("fr", targets)):
@@ -171,11 +174,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="readme-") as temporary:
         folder = Path(temporary)
         # pip may install only into the environment that README.md makes.
-        python = shlex.quote(sys.executable)
-        run(f"export PYTHON={python} PIP_REQUIRE_VIRTUALENV=1; unset PYTHONPATH VIRTUAL_ENV", folder)
-        for number, command in enumerate(shell_commands(text)):
-            if number == 1:  # the clone is there now
-                make_inputs(Path((folder / ".place").read_text().strip()), text)
+        run("export PIP_REQUIRE_VIRTUALENV=1; unset PYTHONPATH VIRTUAL_ENV", folder)
+        run(f"git clone --quiet file://{ROOT} t2t-lite && cd t2t-lite", folder).check_returncode()
+        make_inputs(folder / "t2t-lite", text)
+        for command in shell_commands(text):
             changed, reasons = apply_rules(command)
             print(f"\n$ {command}", *(f"  # {why}" for why in reasons), sep="\n", flush=True)
             if changed is None:

@@ -1,10 +1,12 @@
 """An installation holds every module once, under its one name, and nothing else."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,13 +94,26 @@ def test_a_module_is_found_under_its_one_name(built: Path) -> None:
     ], done.stderr
 
 
+def test_the_page_of_the_package_has_no_link_to_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package index shows README.md without the files beside it."""
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("setuptools.setup", lambda **options: given.update(options))
+    runpy.run_path(str(ROOT / "setup.py"))
+    page, readme = given["long_description"], (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert links == [link for link in re.findall(r"\]\(([^)]+)\)", readme) if link.startswith("https://")] != []
+    named = set(re.findall(r"\[([\w/.-]+\.md)\]", page))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (ROOT / name).is_file()] == []
+
+
 def test_all_places_name_the_same_versions_of_python() -> None:
-    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    first, end = map(int, re.findall(r'python_requires=">=3\.(\d+),<3\.(\d+)"', setup)[0])
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    first, end = map(int, re.findall(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', project)[0])
     versions = [f"3.{minor}" for minor in range(first, end)]
-    assert re.findall(r'"Programming Language :: Python :: (3\.\d+)"', setup) == versions
+    assert re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project) == versions
     assert f"(3, {first}) <= sys.version_info < (3, {end})" in (ROOT / "Makefile").read_text(encoding="utf-8")
     spelled = f"Python {', '.join(versions[:-1])} or {versions[-1]}"
     for name in ("Makefile", "README.md", "CONTRIBUTING.md"):
         assert spelled in (ROOT / name).read_text(encoding="utf-8"), name
-    assert f'target-version = "py3{first}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'python_version = "3.{first}"' in project  # mypy's; ruff takes requires-python

@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    if not (args.registry_help or args.describe or args.print_completion or args.output_dir):
+    if not (args.registry_help or args.describe or args.environment or args.print_completion or args.output_dir):
         parser.error("give --output_dir=DIR, where the run is written")
     return common.run(lambda: _run(args))
 
@@ -32,6 +32,11 @@ def main(argv: list[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     if args.print_completion:
         print(completion.shell_code(args.print_completion))
+        return 0
+    if args.environment:
+        from t2t_lite.cli.environment import environment
+
+        print(environment())
         return 0
     request = start_request(args)
     if not args.registry_help and not args.describe:
@@ -174,6 +179,12 @@ def _add_show_flags(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print recipe, model, epochs, hours, batches, memory, disk, and stop. Prepares the data "
         "first, if need be; with --vocab_size=N and without --output_dir it needs none",
+    )
+    parser.add_argument(
+        "--environment",
+        action="store_true",
+        help="print versions, processors, GPUs, memory, disk and variables, for a report of a fault, and stop; no "
+        "user, host or folder is named",
     )
     parser.add_argument(
         "--print_completion",

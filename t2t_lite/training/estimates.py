@@ -104,11 +104,18 @@ def check_memory(hparams: HParams, vocab_size: int) -> None:
 
 def memory_there() -> tuple[int, str]:
     """Returns the memory available to a training on one device, in bytes, and the name of that memory."""
-    if on_gpus():
-        from tensorflow.python.client import device_lib
+    return (min(gpu_memory()), "what TensorFlow can take on the smallest GPU") if on_gpus() else host_memory()
 
-        limits = [d.memory_limit for d in device_lib.list_local_devices() if d.device_type == "GPU"]
-        return min(limits), "what TensorFlow can take on the smallest GPU"
+
+def gpu_memory() -> list[int]:
+    """Returns the bytes of memory that TensorFlow can take on each GPU."""
+    from tensorflow.python.client import device_lib
+
+    return [d.memory_limit for d in device_lib.list_local_devices() if d.device_type == "GPU"]
+
+
+def host_memory() -> tuple[int, str]:
+    """Returns the memory of this machine, or of the container around this process, in bytes, and which of both."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for path in _CGROUP_LIMITS:
         try:

@@ -8,8 +8,6 @@ do the work. So a run that moves to a machine with more or fewer processors keep
 from __future__ import annotations
 
 import os
-import platform
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from t2t_lite.cpus import available_cpus
+from t2t_lite.cpus import available_cpus, processor
 from t2t_lite.distributed.workers import Workers
 from t2t_lite.distributed.xla import FLAGS
 from t2t_lite.ops import threads
@@ -25,7 +23,6 @@ from t2t_lite.runs.checkpoint_files import NEWEST, list_whole, step_of
 from t2t_lite.runs.run_log import read_starts
 from t2t_lite.version import local_version
 
-_CPUINFO = Path("/proc/cpuinfo")
 _UNEQUAL = "unequal"  # not the same in all workers
 _IN_WORDS = {
     "processor": "processor",
@@ -75,7 +72,7 @@ def describe_computation(
     side_by_side, per_operation = threads.num_parallel(), threads.per_operation()
     mine = float(side_by_side * 10_000 + per_operation)
     unequal = workers.any(mine != workers.broadcast(mine))
-    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else _processor()
+    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name", "GPU") if gpus else processor()
     return {
         "processor": name,
         "devices": strategy.num_replicas_in_sync,
@@ -126,10 +123,3 @@ def _until(output_dir: str | os.PathLike[str], step: int) -> dict[str, Any]:
         if isinstance(first, int) and first <= step:
             return entry
     return {}
-
-
-def _processor() -> str:
-    """The model of this machine's CPU; other models have other instructions, which sum differently."""
-    text = _CPUINFO.read_text(encoding="utf-8", errors="replace") if _CPUINFO.is_file() else ""
-    found = re.search(r"^model name\s*: (.*)", text, re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
