@@ -97,6 +97,6 @@ def _field(row: Mapping[str, Any], name: str) -> Any:
     if name in row:
         return row[name]
     outer, _, inner = name.partition(".")
-    if inner and isinstance(row.get(outer), Mapping):
-        return _field(row[outer], inner)
+    if inner and outer in row and (row[outer] is None or isinstance(row[outer], Mapping)):
+        return row[outer] and _field(row[outer], inner)
     raise _no_column(name, row)

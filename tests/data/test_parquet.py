@@ -77,7 +77,9 @@ def test_values_that_are_no_text_are_damaged_rows(tmp_path: Path) -> None:
 
 def test_files_that_are_damaged(tmp_path: Path) -> None:
     pairs = [(f"source {i} {i * 7919}", f"target {i} {i * 104729}") for i in range(5000)]
-    path = _write(tmp_path / "a.parquet", _struct(pairs), write_page_checksum=True)
+    path = _write(
+        tmp_path / "a.parquet", _columns(pairs), write_page_checksum=True, compression="none", use_dictionary=False
+    )
     whole = path.read_bytes()
     middle = len(whole) // 2
     for data in (b"", b"en\tde\n" * 9, whole[:-20], whole[:middle], whole[:middle] + b"~" * 9 + whole[middle + 9 :]):

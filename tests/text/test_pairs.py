@@ -129,6 +129,13 @@ def test_rows_that_are_no_pairs(rows: Any, message: str) -> None:
         list(problem.pairs_of(rows))
 
 
+def test_a_missing_value_that_would_hold_both() -> None:
+    rows = [{"translation": {"en": "a", "de": "b"}}, {"translation": None}]
+    for given in (rows, pa.Table.from_pylist(rows)):
+        with pytest.raises(DataError, match=rf"Row 2, 'translation.en': {MISSING.format('None')}"):
+            list(problem.pairs_of(given, *CODES))
+
+
 def test_missing_values_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed; it is in no extra")
     for value in (None, float("nan"), pandas.NA):
