@@ -72,10 +72,15 @@ def _listed(installed: Mapping[str, str], packages: Iterable[str]) -> str:
 def _devices() -> dict[str, str]:
     try:
         load_tensorflow()
-        import tensorflow as tf
-    except Exception as error:  # what a broken installation raises can be anything
+        return _found_by_tensorflow()
+    except Exception as error:  # what a broken installation or driver raises can be anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return {"devices": f"TensorFlow cannot be imported: {_without_paths(reason)}"}
+        return {"devices": f"TensorFlow does not work: {_without_paths(reason)}"}
+
+
+def _found_by_tensorflow() -> dict[str, str]:
+    import tensorflow as tf
+
     from t2t_lite.training.estimates import gpu_memory, host_memory
 
     gpus = []

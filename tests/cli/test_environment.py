@@ -21,7 +21,8 @@ _CLUSTER = '{"cluster": {"worker": ["secret1:1", "secret2:1"]}, "task": {"type":
 
 
 def _printed(**environment: str) -> tuple[str, dict[str, str]]:
-    done = commands.run("t2t_lite.cli.trainer", "--environment", env={**os.environ, **environment})
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("KERAS_", "TF_"))}
+    done = commands.run("t2t_lite.cli.trainer", "--environment", env={**others, **environment})
     assert done.returncode == 0, done.stderr.decode()
     text = done.stdout.decode()
     return text, dict(re.split(r": +", line, maxsplit=1) for line in text.splitlines())
@@ -50,7 +51,6 @@ def test_it_has_the_facts_and_names_nobody() -> None:
         "OMP_NUM_THREADS=2",
         "T2T_LITE_TEST_DATA=PATH",
         "TF_CONFIG=(2 processes, this is 1)",
-        *(f"{name}={os.environ[name]}" for name in ("TF_ENABLE_ONEDNN_OPTS",) if name in os.environ),
         "XLA_FLAGS=--xla_gpu_cuda_data_dir=PATH --xla_cpu_enable_fast_math=true",
     ]
     for name in ("alice", "secret", socket.gethostname(), str(Path.home()), f"/{getpass.getuser()}"):
@@ -61,7 +61,7 @@ def test_it_has_the_facts_and_names_nobody() -> None:
 def test_a_tensorflow_that_cannot_be_imported_is_a_fact() -> None:
     done = commands.call("trainer", "--environment")
     assert done.returncode == 0, done.stderr
-    assert "\ndevices:    TensorFlow cannot be imported: ModuleNotFoundError: " in done.stdout
+    assert "\ndevices:    TensorFlow does not work: ModuleNotFoundError: " in done.stdout
     assert "\ndisk: " in done.stdout
 
 

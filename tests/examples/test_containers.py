@@ -1,10 +1,12 @@
 """examples/docker: what the two files name exists, and agrees with the example of serving."""
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from t2t_lite.cli import exporter, query, trainer
 
@@ -22,9 +24,12 @@ def test_bases_are_fixed_and_the_user_is_ordinary(text: str) -> None:
     assert re.findall(r"^USER (\d+):", text, re.MULTILINE)[-1] != "0"
 
 
-def test_the_server_is_that_of_the_example_of_serving() -> None:
+def test_server_and_health_check_are_those_of_the_example_of_serving() -> None:
     (image,) = re.findall(r"^FROM (\S+)", SERVING, re.MULTILINE)
-    assert f"image: {image}\n" in (ROOT / "examples/serving/compose.yaml").read_text("utf-8")
+    server = yaml.safe_load((ROOT / "examples/serving/compose.yaml").read_text("utf-8"))["services"]["serving"]
+    assert image == server["image"]
+    (command,) = re.findall(r" CMD (\[.*)", re.sub(r"\\\n *", "", SERVING))
+    assert json.loads(command) == [word.replace("ende", "model") for word in server["healthcheck"]["test"][1:]]
 
 
 def test_the_commands_above_have_flags_that_exist() -> None:
