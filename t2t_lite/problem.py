@@ -39,6 +39,7 @@ VocabType = Literal["bpe", "unigram", "char"]
 VOCAB_TYPES = typing.get_args(VocabType)
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole", "byte_fallback")
+KEEP_WHOLE_FLAG = "--keep_whole (--symbols)"  # both names: a problem does not know which one was given
 # Options that each problem takes besides those of its constructor.
 COMMON_OPTIONS = ("drop_overlap",)
 # Why cleaning leaves out a training pair, as t2t_lite/data/cleaning.py says; a pair is counted under the first.
