@@ -155,6 +155,15 @@ class Problem:
         """The reasons for which training pairs are left out."""
         return cleaning_reasons(self.clean)
 
+    def check_aligned(self, weight: float) -> None:
+        """Raises UsageError if there are no alignments that a loss of this weight could be computed from."""
+        if weight and not self.aligned:
+            raise UsageError(
+                f"guided_alignment={weight:g} needs the alignments of the training text, and {self.name} has none. "
+                "Give --problem=text2text --alignments=align, for files such as train.align beside train.en and "
+                "train.de."
+            )
+
     @property
     def keeps_line_breaks(self) -> bool:
         return self.line_breaks == "symbol"

@@ -102,12 +102,7 @@ def plan_start(request: StartRequest) -> Start:
     spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
-    weight = getattr(spec.hparams, "guided_alignment", 0.0)
-    if weight and not problem.aligned:
-        raise UsageError(
-            f"guided_alignment={weight:g} needs the alignments of the training text, and {problem.name} has none. Give "
-            "--problem=text2text --alignments=align, for files such as train.align beside train.en and train.de."
-        )
+    problem.check_aligned(getattr(spec.hparams, "guided_alignment", 0.0))
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
         print(note, flush=True)
@@ -234,9 +229,11 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
-                trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
+                failure = trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
                 trainer.workers.barrier()
+            if failure is not None:
+                raise failure
         return None if found is None else Result(start.output_dir, *found, trainer.store)
     except Stopped as stopped:
         from t2t_lite.runs.run_dir import has_checkpoint
