@@ -18,6 +18,7 @@ from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.progress import Progress
 from t2t_lite.runs.recipe_request import Recipe
 from t2t_lite.signals import Stopped, StopSignals
+from t2t_lite.verbosity import said, say
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -78,6 +79,8 @@ class Result:
         }
         lines += [f"{name + ':':14}{path}" for name, path in files.items()]
         run = shlex.quote(self.output_dir)
+        if said.quiet:
+            return "\n".join(lines)
         return "\n".join([*lines, f"\nNext: t2t-lite-decoder --output_dir={run}   (reads lines, writes translations)"])
 
 
@@ -105,7 +108,7 @@ def plan_start(request: StartRequest) -> Start:
     problem.check_aligned(getattr(spec.hparams, "guided_alignment", 0.0))
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
-        print(note, flush=True)
+        say(note)
     check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:
@@ -298,7 +301,7 @@ def _record(
     computed = describe_computation(trainer.strategy, trainer.workers, **how)
     if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
-            print(line, flush=True)
+            say(line)
     return record_start(
         trainer.output_dir,
         request=start.request.as_dict(),

@@ -48,6 +48,7 @@ from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, read_accumulate
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
 from t2t_lite.training.warm_start import find_run, warm_start
+from t2t_lite.verbosity import say
 
 _WHAT_IS_THERE = Devices()
 
@@ -269,7 +270,7 @@ class Trainer:
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
-            print(text, flush=True)
+            say(text)
 
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""

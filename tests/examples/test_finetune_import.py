@@ -72,7 +72,8 @@ def test_the_page_runs_as_it_is_written(tmp_path: Path) -> None:
     assert after == wanted
     assert _read(tmp_path / "served.de") == wanted
     (export,) = (tmp_path / "runs" / "words" / "export").glob("[0-9]*")
-    card, readme = json.loads((export / "model_card.json").read_text()), (export / "README.md").read_text("utf-8")
+    card = json.loads((export / "assets" / "model_card.json").read_text("utf-8"))
+    readme = (export / "README.md").read_text("utf-8")
     assert (card["fine_tuned_from"]["toolkit"], "imported" in card) == ("Marian", False)
     assert "fine-tuned from an imported one. The licence that that one came with, cc-by-4.0," in card["licence"]
     assert "\nlicense: cc-by-4.0\n" in readme
