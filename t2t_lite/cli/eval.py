@@ -188,8 +188,10 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
     else:
         parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
     parser.refuse((flag[2:] for flag in given if flag[2:] not in (*known, *_OF_ALL)), f"does not go with {what}")
+    if args.columns and args.json:
+        parser.error("give --columns or --json, not both")
     if args.columns:
-        parser.refuse(("json", "format"), "does not go with --columns, which prints what EVALB prints")
+        parser.refuse(["format"], "does not go with --columns")
     if args.paired_ar and args.baseline is None:
         parser.error("--paired_ar compares with other translations; give --baseline=FILE")
     if args.metric == "bleu_paper" and args.output_dir is None and args.language is None:

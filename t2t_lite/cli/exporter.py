@@ -73,11 +73,11 @@ def _run(args: argparse.Namespace) -> int:
         runs=common.open_request(args), signatures=signatures, **{name: getattr(args, name) for name in names}
     )
     version, card = export_runs(request, interrupts.check)
-    size = sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
     if args.json:
-        common.print_json({"export": str(version), "format": args.format, "bytes": size, "model_card": card})
+        facts = {"export": str(version), "format": args.format, "bytes": _size(version), "model_card": card}
+        common.print_json(facts)
     else:
-        _report(version, args.format, card, size)
+        _report(version, args.format, card)
     if args.precision == "int8" and args.format == "saved_model":
         _warn_of_processors()
     return 0
@@ -96,8 +96,13 @@ def _warn_of_processors() -> None:
     )
 
 
-def _report(version: Path, name: str, card: dict[str, Any], size: int) -> None:
-    print(f"{version}: {size / 1e6:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+def _size(version: Path) -> int:
+    """The bytes of all files of an export."""
+    return sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
+
+
+def _report(version: Path, name: str, card: dict[str, Any]) -> None:
+    print(f"{version}: {_size(version) / 1e6:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
     scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
     print(f"scores: {', '.join(scores) or card['scores_note']}")
     if name != "saved_model":

@@ -65,7 +65,7 @@ def test_a_language_is_chosen_by_keyboard(run: Run) -> None:
             assert sent[-1] == {"text": wanted}
             page.locator("#attention summary").click()
             page.locator("#text").press("Control+Home")
-            page.wait_for_selector("#attention svg path")
+            expect(page.locator("#attention > p")).to_contain_text(">>fr<< a small dog")
             assert sent[-1] == {"text": ">>fr<< a small dog"}
     finally:
         server.shutdown()
