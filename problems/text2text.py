@@ -17,6 +17,7 @@ from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.problem import (
+    KEEP_WHOLE_FLAG,
     LINE_BREAKS,
     SPLITS,
     VOCAB_TYPES,
@@ -322,10 +323,10 @@ def _read_keep_whole(given: str | Sequence[str] | None, labels: Sequence[str]) -
     found = tuple(dict.fromkeys(text for text in texts if text.strip()))
     for text in found:
         if text in labels:
-            raise UsageError(f"--keep_whole: {text!r} is the label of a target language, which is a piece already.")
+            raise UsageError(f"{KEEP_WHOLE_FLAG}: {text!r} is the label of a target language, a piece already.")
         if not can_be_whole(text):
             raise UsageError(
-                f"--keep_whole: {text!r} cannot be a piece of a vocabulary: it has white space in it, a mark of "
+                f"{KEEP_WHOLE_FLAG}: {text!r} cannot be a piece of a vocabulary: it has white space in it, a mark of "
                 "SentencePiece's own, or is the name of one of its special pieces. Give a file with one text on each "
                 "line, or a list such as %s,<b>,&amp;"
             )

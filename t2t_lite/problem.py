@@ -40,6 +40,7 @@ VocabType = Literal["bpe", "unigram", "char"]
 VOCAB_TYPES = typing.get_args(VocabType)
 # Settings that say how a vocabulary is trained; they mean nothing where one is given.
 VOCABULARY_OPTIONS = ("vocab_size", "vocab_type", "shared_vocab", "character_coverage", "keep_whole", "byte_fallback")
+KEEP_WHOLE_FLAG = "--keep_whole (--symbols)"  # both names: a problem does not know which one was given
 # Options that each problem takes besides those of its constructor.
 COMMON_OPTIONS = ("drop_overlap",)
 # Why cleaning leaves out a training pair, as t2t_lite/data/cleaning.py says; a pair is counted under the first.
@@ -157,6 +158,15 @@ class Problem:
     def cleaning(self) -> tuple[str, ...]:
         """The reasons for which training pairs are left out."""
         return cleaning_reasons(self.clean)
+
+    def check_aligned(self, weight: float) -> None:
+        """Raises UsageError if there are no alignments that a loss of this weight could be computed from."""
+        if weight and not self.aligned:
+            raise UsageError(
+                f"guided_alignment={weight:g} needs the alignments of the training text, and {self.name} has none. "
+                "Give --problem=text2text --alignments=align, for files such as train.align beside train.en and "
+                "train.de."
+            )
 
     @property
     def keeps_line_breaks(self) -> bool:

@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any
 
+from t2t_lite.verbosity import said
+
 _QUIET_SECONDS = 10.0  # shorter work needs no line
 _SECONDS_BETWEEN = 30.0
 _MEASURED_SECONDS = 3.0  # the least time from which the time left is estimated
@@ -28,15 +30,14 @@ class Progress:
         total: items to do; None: not known.
         unit: what an item is, with a space before it: " lines".
         task: what is being done, at the beginning of the line or bar.
-        quiet: show nothing.
     """
 
-    def __init__(self, total: int | None, unit: str, task: str = "", *, quiet: bool = False) -> None:
-        self._total, self._unit, self._task, self._quiet = total or 0, unit, task, quiet
+    def __init__(self, total: int | None, unit: str, task: str = "") -> None:
+        self._total, self._unit, self._task, self._quiet = total or 0, unit, task, said.quiet
         self._done, self._weight, self._start = 0, 0.0, time.monotonic()
         self._first: tuple[float, float] | None = None  # the time of the first call, and the weight of its items
         self._next_line, self._lines = self._start + _QUIET_SECONDS, 0
-        self._bar = None if quiet or not sys.stderr.isatty() else _bar(total, unit, task)
+        self._bar = None if said.quiet or not sys.stderr.isatty() else _bar(total, unit, task)
 
     def __call__(self, number: int, weight: float | None = None) -> None:
         self._done += number

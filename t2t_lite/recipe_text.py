@@ -15,7 +15,7 @@ Rows = Mapping[str, Iterable[tuple[Field, Any]]]  # fields and their values by t
 
 def help_text(hparams: HParams, of: str) -> str:
     """Returns a line for each field of a recipe: type, value, range and meaning; `of` says whose values they are."""
-    return _table(_groups(hparams), of)
+    return _table(groups(hparams), of)
 
 
 def help_of_all() -> str:
@@ -25,17 +25,17 @@ def help_of_all() -> str:
 
 def all_groups() -> Rows:
     """Returns the fields of all models and their defaults; the models' own groups come before the others."""
-    groups: dict[str, Iterable[tuple[Field, Any]]] = {}
+    found: dict[str, Iterable[tuple[Field, Any]]] = {}
     for cls in config.families().values():
         title = config.group_title(cls, "model")
-        groups[title] = [(field, field.default) for field in config.model_fields(cls)]
-    return groups | _groups(HParams())
+        found[title] = [(field, field.default) for field in config.model_fields(cls)]
+    return found | groups(HParams())
 
 
 def recipe(hparams: HParams) -> str:
     """Returns all values of a recipe by group, several to a line; a star marks those that are not the default."""
     lines = ["Recipe (* differs from the default):"]
-    for title, rows in _groups(hparams).items():
+    for title, rows in groups(hparams).items():
         items = [f"{field.name}={value_text(value)}{'' if value == field.default else '*'}" for field, value in rows]
         wrapped = textwrap.wrap(", ".join(items), 116, break_long_words=False, break_on_hyphens=False)
         lines += [f"  {title}:", *(f"    {line}" for line in wrapped)]
@@ -47,11 +47,12 @@ def value_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _groups(hparams: HParams) -> dict[str, list[tuple[Field, Any]]]:
-    groups: dict[str, list[tuple[Field, Any]]] = {}
+def groups(hparams: HParams) -> dict[str, list[tuple[Field, Any]]]:
+    """Returns the fields of a recipe and their values by group."""
+    found: dict[str, list[tuple[Field, Any]]] = {}
     for name, field in config.fields(type(hparams)).items():
-        groups.setdefault(config.group_title(type(hparams), field.group), []).append((field, getattr(hparams, name)))
-    return groups
+        found.setdefault(config.group_title(type(hparams), field.group), []).append((field, getattr(hparams, name)))
+    return found
 
 
 def _table(groups: Rows, of: str) -> str:

@@ -248,15 +248,19 @@ TABLES: dict[str, Registry[Any]] = {  # by title; nothing else lists them
 KINDS = tuple(title.lower().replace(" ", "_") for title in TABLES)
 
 
+def listed(kinds: Iterable[str] = KINDS) -> dict[str, dict[str, str]]:
+    """Returns the first line of the docstring of each registered name, by kind; `kinds` are some of KINDS."""
+    found = {kind: dict(table.describe()) for kind, table in zip(KINDS, TABLES.values(), strict=True) if kind in kinds}
+    if "problems" in found:
+        found["problems"]["NAME_rev"] = "Any of these, from target to source."
+    return found
+
+
 def help_text(kinds: Iterable[str] = KINDS) -> str:
-    """Returns each registered name with the first line of its docstring, by kind; `kinds` are some of KINDS."""
-    parts = []
-    for title, table in TABLES.items():
-        if title.lower().replace(" ", "_") not in kinds:
-            continue
-        rows = table.describe()
-        if table is PROBLEMS:
-            rows.append(("NAME_rev", "Any of these, from target to source."))
-        width = max((len(name) for name, _ in rows), default=0)
-        parts.append(f"{title}:\n" + "\n".join(f"  {name:<{width}}  {line}".rstrip() for name, line in rows))
+    """Returns the same as text."""
+    titles, parts = dict(zip(KINDS, TABLES, strict=True)), []
+    for kind, rows in listed(kinds).items():
+        width = max(map(len, rows), default=0)
+        lines = (f"  {name:<{width}}  {line}".rstrip() for name, line in rows.items())
+        parts.append(f"{titles[kind]}:\n" + "\n".join(lines))
     return "\n\n".join(parts)

@@ -14,6 +14,7 @@ import pytest
 
 from t2t_lite import progress
 from t2t_lite.progress import Progress, duration, time_left
+from t2t_lite.verbosity import saying
 from tests.commands import without_progress
 
 MONDAY = time.mktime((2026, 11, 23, 14, 0, 0, 0, 0, -1))  # local time
@@ -63,7 +64,8 @@ def test_long_work_says_the_time_of_day_when_it_ends(clock: list[float]) -> None
 
 def test_work_of_less_than_ten_seconds_and_quiet_work_write_nothing(clock: list[float]) -> None:
     assert _lines(Progress(9, " lines"), clock, seconds=1, items=1, times=9) == []
-    assert _lines(Progress(900, " lines", quiet=True), clock, seconds=1, items=9, times=100) == []
+    with saying(quiet=True):
+        assert _lines(Progress(900, " lines"), clock, seconds=1, items=9, times=100) == []
 
 
 def test_the_start_of_the_work_and_long_items_first_do_not_raise_the_estimate(clock: list[float]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import copy
 import io
 import os
 import threading
@@ -35,16 +36,24 @@ class Loaded(abc.ABC):
         self._sampling = threading.Lock()  # a graph reads its seed from a variable, which the next call changes
 
     @abc.abstractmethod
-    def _translator(self, search: Mapping[str, Any], n: int) -> LineTranslator:
+    def _translator(self, search: Mapping[str, Any], n: int, alignments: bool) -> LineTranslator:
         """Returns a translator with these settings of the search instead of the model's own, for `n` outputs."""
 
-    def translate(self, lines: Iterable[str], *, target_language: str | None = None, **search: Any) -> list[str]:
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        target_language: str | None = None,
+        split_sentences: bool = False,
+        **search: Any,
+    ) -> list[str]:
         """Returns the best translation of each line.
 
         Args:
             lines: N lines, such as an open file's. N translations are returned in the same order, empty for an empty
                 line.
             target_language: of a model with several, such as "de": begin each line with its label, here >>de<<.
+            split_sentences: translate each sentence of a line by itself, and join the outputs; for paragraphs.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
                 draws other outputs; temperature, top_k and top_p are the samplers' options.
@@ -53,7 +62,8 @@ class Loaded(abc.ABC):
             UsageError: `lines` is one string, a setting is invalid, or the model has no such target language.
             DataError: a line does not begin with a label, which this model needs.
         """
-        return [best.text for (best, *_) in self.nbest(lines, 1, target_language=target_language, **search)]
+        how: dict[str, Any] = {"target_language": target_language, "split_sentences": split_sentences, **search}
+        return [best.text for (best, *_) in self.nbest(lines, 1, **how)]
 
     @overload
     def generate(self, inputs: str, max_length: int | None = None, **search: Any) -> str: ...
@@ -81,14 +91,25 @@ class Loaded(abc.ABC):
         return self.translate(inputs, **search)
 
     def nbest(
-        self, lines: Iterable[str], n: int, *, target_language: str | None = None, **search: Any
+        self,
+        lines: Iterable[str],
+        n: int,
+        *,
+        target_language: str | None = None,
+        split_sentences: bool = False,
+        alignments: bool = False,
+        **search: Any,
     ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
+
+        With `alignments` each also has an `.alignment` of its pieces with those of the line: `.source`, `.target`,
+        `.weights` [T, S] and `.links()`, pairs (source, target).
 
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
 
         Raises:
-            UsageError: as `translate`, or `n` is not from 1 to beam_size; with a sampler, to 1,000.
+            UsageError: as `translate`; `n` is not from 1 to beam_size (with a sampler, to 1,000); or the model has no
+                alignments, or none of joined sentences.
         """
         lines, n, search = (
             _read_lines(lines, "translate"),
@@ -98,13 +119,20 @@ class Loaded(abc.ABC):
         if not isinstance(n, int):
             raise UsageError(f"n={n!r} is not an integer.")
         with self._sampling if "sampler" in search else contextlib.nullcontext():
-            translator = self._translator(search, n)
+            translator = self._translator(search, n, alignments)
             if not 1 <= n <= translator.decode.beam_size:
                 raise UsageError(
                     f"n={n} must be from 1 to the beam size, {translator.decode.beam_size}. For a run, give "
                     "beam_size=N, too; an export has the --beam_size of t2t-lite-exporter."
                 )
-            return translator.with_language(target_language).translate(lines, nbest=n)
+            translator = translator.with_language(target_language)
+            if split_sentences:
+                from t2t_lite.decoding.sentence_translator import SentenceTranslator
+
+                translator = SentenceTranslator(translator)
+                if alignments:
+                    translator.start_aligning()  # says that there are none
+            return translator.translate(lines, nbest=n)
 
     @property
     @abc.abstractmethod
@@ -227,7 +255,7 @@ class LoadedRun(Loaded):
         [source, *given] = _without_ends([source] if target is None else [source, target])
         return attend(self._run.translator.with_language(target_language), [source], *given)[0]
 
-    def _translator(self, search: Mapping[str, Any], n: int) -> Translator:
+    def _translator(self, search: Mapping[str, Any], n: int, alignments: bool) -> Translator:
         """Returns the run's own translator, or one of its model with another search, kept for the next call."""
         from t2t_lite.decoding.translate import Translator
 
@@ -247,12 +275,15 @@ class LoadedRun(Loaded):
             key = (*key, *how_drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
         elif key == tuple(getattr(own.decode, name) for name in IN_SEARCH):
             key = ()
+        key = (*key, "aligned") if alignments else key
         made = self._made.get(key)
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
             how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
             made = Translator(self._run.model, *vocabularies, hparams.decode, **how)
             made.sampling = sampling
+            if alignments:
+                made.start_aligning()
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
@@ -278,10 +309,14 @@ class LoadedExport(Loaded):
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         raise self._lacks("no model to look into")
 
-    def _translator(self, search: Mapping[str, Any], n: int) -> ExportedTranslator:
+    def _translator(self, search: Mapping[str, Any], n: int, alignments: bool) -> ExportedTranslator:
         if search:
             raise UsageError(f"{', '.join(search)}: the search of an export is fixed. Load the run instead.")
-        return self._exported
+        if not alignments:
+            return self._exported
+        translator = copy.copy(self._exported)
+        translator.start_aligning()
+        return translator
 
     def _lacks(self, what: str) -> UsageError:
         return UsageError(f"{self._exported.folder} is an export, which has {what} in Python. Load the run instead.")

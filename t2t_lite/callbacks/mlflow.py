@@ -2,57 +2,40 @@
 
 from __future__ import annotations
 
-import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import keras
+from typing import ClassVar
 
 from t2t_lite import registry
-from t2t_lite.errors import UsageError
-
-_ID_FILE = "mlflow_id"  # in the run's folder; with it, a resumed run continues the same curves
+from t2t_lite.callbacks.base import Tracker
 
 
 @registry.register_callback
-class Mlflow(keras.callbacks.Callback):
+class Mlflow(Tracker):
     """MLflow: the run that the process has opened, or one of its own; MLFLOW_TRACKING_URI says where."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        if importlib.util.find_spec("mlflow") is None:
-            raise UsageError("The callback mlflow needs the package mlflow: pip install mlflow-skinny.")
+    package: ClassVar[str] = "mlflow"
+    install: ClassVar[str] = "mlflow-skinny"
 
-    def on_train_begin(self, logs: Any = None) -> None:
-        """Opens or resumes the run; its parameters are the recipe."""
+    def is_open(self) -> bool:
         import mlflow
 
-        self._own = mlflow.active_run() is None
-        if self._own:
-            folder = Path(self.params["output_dir"])
-            file = folder / _ID_FILE
-            known = file.read_text(encoding="utf-8").strip() if file.exists() else None
-            run = mlflow.start_run(run_id=known, run_name=folder.name)
-            file.write_text(run.info.run_id + "\n", encoding="utf-8")
-            if known is None:
-                mlflow.log_params(self.params["hparams"])
+        return mlflow.active_run() is not None
 
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Sends a training line."""
+    def open(self, folder: Path, known: str | None) -> str:
         import mlflow
 
-        mlflow.log_metrics(logs, step=batch)
+        run = mlflow.start_run(run_id=known, run_name=folder.name)
+        if known is None:
+            mlflow.log_params(self.params["hparams"])  # the recipe
+        return str(run.info.run_id)
 
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Sends an evaluation."""
+    def send(self, values: Mapping[str, float], step: int) -> None:
         import mlflow
 
-        scores = {name: value for name, value in logs.items() if name.startswith("dev_")}
-        mlflow.log_metrics(scores, step=logs["step"])
+        mlflow.log_metrics(dict(values), step=step)
 
-    def on_train_end(self, logs: Any = None) -> None:
-        """Closes the run, if it has opened it."""
+    def close(self) -> None:
         import mlflow
 
-        if self._own:
-            mlflow.end_run()
+        mlflow.end_run()

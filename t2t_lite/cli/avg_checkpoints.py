@@ -13,6 +13,7 @@ from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DamagedError, UsageError
 from t2t_lite.runs.run_dir import check_run_folder
+from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
-    return common.run(lambda: _run(args))
+    return common.run(lambda: _run(args), args=args)
 
 
 def make_parser() -> common.Parser:
@@ -80,12 +81,12 @@ def _run(args: argparse.Namespace) -> int:
         print(f"  {averaged}")
     best = next(iter(list_checkpoints(args.output_dir, BEST)), None)
     write_default(args.output_dir, AVERAGED, path, best, {})
-    print(
+    say(
         "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
         "a training finds a new best one."
     )
     choice = " [--checkpoint=best]" if best else ""
-    print(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")
+    say(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")
     return 0
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import io
+import json
 import logging
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite import config
+from t2t_lite import config, verbosity
 from t2t_lite.cli.parser import Parser as Parser
 from t2t_lite.distributed.tensorflow_loading import prepare_command
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
@@ -19,6 +21,7 @@ from t2t_lite.fields import Field
 from t2t_lite.files import lacks_room
 from t2t_lite.groups import DECODE
 from t2t_lite.signals import Terminated
+from t2t_lite.table_formats import FORMATS
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
@@ -52,10 +55,17 @@ class Interrupts:
         raise self._raised
 
 
-def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str = "run the same command again") -> int:
+def run(
+    body: Callable[[], int],
+    interrupted: str = "interrupted.",
+    again: str = "run the same command again",
+    *,
+    args: argparse.Namespace | None = None,
+) -> int:
     """Runs a command's body; returns its exit status.
 
-    `interrupted` is printed after Ctrl-C or SIGTERM; `again` is what to do when there is room on the disk again.
+    `interrupted` is printed after Ctrl-C or SIGTERM; `again` is what to do when there is room on the disk again. `args`
+    say how much is printed: --quiet, --verbose, and --json or --format, for which standard output is one document.
 
     0: done; 1: the run failed; 2: wrong arguments; 130: interrupted; 143: ended by SIGTERM. Errors
     that the user can fix are printed as a sentence, without a traceback.
@@ -66,8 +76,14 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # as standard error: a sample it cannot hold ends no training
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
-    logging.getLogger("t2t_lite").setLevel(logging.INFO)
     prepare_command()
+    how = {name: getattr(args, name, False) for name in ("quiet", "verbose")}
+    reserved = getattr(args, "json", False) or getattr(args, "table_format", "text") != "text"
+    with verbosity.saying(**how, reserved=reserved):
+        return _run(body, interrupted, again)
+
+
+def _run(body: Callable[[], int], interrupted: str, again: str) -> int:
     try:
         return body()
     except T2TError as error:
@@ -86,6 +102,8 @@ def run(body: Callable[[], int], interrupted: str = "interrupted.", again: str =
 
 
 def _fail(message: str, status: int) -> int:
+    if verbosity.said.verbose:
+        traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
     return status
 
@@ -133,6 +151,29 @@ def code_folder(args: argparse.Namespace, folders: Sequence[str]) -> str | None:
             "that has the code of all: --usr_dir=DIR."
         )
     return named.pop() if named else None
+
+
+def add_json_flag(parser: argparse._ActionsContainer, what: str) -> None:
+    """Adds --json; `what` is printed, as one document."""
+    parser.add_argument("--json", action="store_true", help=f"print {what} as one JSON object, with numbers in full")
+
+
+def add_table_flags(parser: argparse._ActionsContainer, what: str) -> None:
+    """Adds --json and --format, of which one may be given; `what` is printed."""
+    form = parser.add_mutually_exclusive_group()
+    add_json_flag(form, what)
+    form.add_argument(
+        "--format",
+        dest="table_format",
+        choices=tuple(FORMATS),
+        default="text",
+        help="csv has all digits; latex needs the package booktabs; default: text",
+    )
+
+
+def print_json(values: Mapping[str, Any]) -> None:
+    """Prints one JSON object."""
+    print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def add_language_flag(parser: argparse._ActionsContainer) -> None:

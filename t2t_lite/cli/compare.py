@@ -15,6 +15,9 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.ops import threads
 from t2t_lite.runs.lock import only_process
+from t2t_lite.verbosity import say
+
+_ENDINGS = {"txt": "text", "md": "markdown", "csv": "csv", "tex": "latex"}  # of the files of the table
 
 if TYPE_CHECKING:
     from t2t_lite.compare.runs import Run, Runs
@@ -24,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
-    return common.run(lambda: _run(args), interrupted="interrupted; the same command continues.")
+    return common.run(lambda: _run(args), interrupted="interrupted; the same command continues.", args=args)
 
 
 def make_parser() -> common.Parser:
@@ -69,6 +72,7 @@ def make_parser() -> common.Parser:
         metavar="N",
         help="runs of each set: their mean and spread are shown",
     )
+    common.add_table_flags(parser, "the table")
     flags.add_problem_flags(parser, required=False)
     return parser
 
@@ -126,33 +130,38 @@ def _run(args: argparse.Namespace) -> int:
         for entry in request.entries:
             interrupts.check()
             trained.append(runs.train_entry(entry))
-        _write(request, runs, trained)
+        _write(request, runs, trained, args.table_format, args.json)
     return 0
 
 
-def _write(request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]]) -> None:
+def _write(
+    request: CompareRequest, runs: Runs, trained: Sequence[Sequence[Sequence[Run]]], form: str, as_json: bool
+) -> None:
     """Measures what was trained, and writes and prints the tables."""
-    from t2t_lite.compare.formats import csv_table, latex_table
     from t2t_lite.compare.picture import Point, svg
-    from t2t_lite.compare.table import measure, table
+    from t2t_lite.compare.table import make_table, measure
 
     rows = [
         measure(entry.name, groups, runs.budget(entry), request.data.usr_dir)
         for entry, groups in zip(request.entries, trained, strict=True)
     ]
     rows = [row.against(rows[0]) for row in rows]
-    folder, text = Path(request.output_dir), table(rows, f"{request.data.problem}, {rows[0].split} set")
+    folder, table = Path(request.output_dir), make_table(rows, f"{request.data.problem}, {rows[0].split} set")
     points = [Point(row.name, row.mean, row.train_flops) for row in rows]
     files = {
         "json": json.dumps([row.as_dict() for row in rows], indent=2) + "\n",
         "svg": svg(points, rows[0].scores[0].name),
-        "txt": text,
-        "csv": csv_table(rows),
-        "tex": latex_table(rows),
+        **{ending: table.format(form) for ending, form in _ENDINGS.items()},
     }
     for ending, content in files.items():
         output.write_file(str(folder / f"table.{ending}"), content.encode())
-    print(f"\n{text}\ntable = {folder / 'table.json'}, .csv and .tex\npicture = {folder / 'table.svg'}")
+    if as_json:
+        common.print_json({"title": table.title, "rows": [row.as_dict() for row in rows], "notes": table.notes})
+    elif form == "text":
+        print(f"\n{files['txt']}")
+    else:
+        print(files[next(ending for ending, name in _ENDINGS.items() if name == form)], end="")
+    say(f"table = {folder / 'table.json'}, .csv, .md and .tex\npicture = {folder / 'table.svg'}")
 
 
 def _check(request: CompareRequest) -> None:

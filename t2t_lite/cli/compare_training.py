@@ -1,6 +1,6 @@
 """Processes of t2t-lite-compare: a training run that reports its peak memory, and one whose speed is measured.
 
-    python -m t2t_lite.cli.compare_training REQUEST [PIPE]
+    python -m t2t_lite.cli.compare_training REQUEST [PIPE] [--quiet|--verbose]
 
 REQUEST is a StartRequest in JSON. With PIPE, the descriptor of a pipe, the process writes its peak memory there, and
 saves and ends when the command is gone. Without, it ends at once then: nothing of it is needed.
@@ -8,6 +8,7 @@ saves and ends when the command is gone. Without, it ends at once then: nothing 
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -44,10 +45,11 @@ def end_with_the_command(save: bool) -> None:
 
 
 if __name__ == "__main__":
-    pipe = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    pipe = int(sys.argv[2]) if sys.argv[2:3] and sys.argv[2].isdecimal() else None
     threading.Thread(target=end_with_the_command, args=(pipe is not None,), daemon=True).start()
     request = StartRequest.from_dict(json.loads(sys.argv[1]))
-    exit_status = common.run(lambda: trainer.run(request))
+    said = argparse.Namespace(quiet="--quiet" in sys.argv, verbose="--verbose" in sys.argv)
+    exit_status = common.run(lambda: trainer.run(request), args=said)
     if pipe is not None:
         os.write(pipe, b"%d\n" % peak_mib())
     sys.exit(exit_status)

@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(
             "--hparams_file, --hparams_set and --hparams are for --describe; the data is the same for all of them"
         )
-    return common.run(lambda: _run(args))
+    return common.run(lambda: _run(args), args=args)
 
 
 def make_parser() -> common.Parser:

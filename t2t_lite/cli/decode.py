@@ -24,6 +24,7 @@ from t2t_lite.option_values import sampler_options
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.text.labels import find_label
+from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.sampling import Sampling
@@ -130,7 +131,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     with _open_output(request, settings) as out:
         if live is not None:
             if request.input is None and sys.stdin.isatty():
-                print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
+                say("Type lines to translate; end with Ctrl-D.", error=True)
             _translate(request, translator, live.blocks(), out, None, interrupt)
             return
         lines = iter(split_lines) if request.split else line_source.lines_of(request.input)
@@ -183,9 +184,9 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     path = str(request.output)
     left = PartialOutput.count_done(path)
     if request.resume and left is None:
-        print(f"There is no {path}.partial: translating from the first line.", file=sys.stderr)
+        say(f"There is no {path}.partial: translating from the first line.", error=True)
     elif request.resume:
-        print(f"Resuming after {left:,} lines.", file=sys.stderr)
+        say(f"Resuming after {left:,} lines.", error=True)
     elif left:
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)

@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     _check_flags(parser)
     resumes = DecodeRequest(input=args.input, split=args.split, output=args.output).can_resume
     again = "run the same command with --resume" if resumes else "run the same command again"
-    return common.run(lambda: _run(decode_request(args)), again=again)
+    return common.run(lambda: _run(decode_request(args)), again=again, args=args)
 
 
 def _run(request: DecodeRequest) -> int:

@@ -9,6 +9,7 @@ import sys
 
 from t2t_lite.cli import common
 from t2t_lite.groups import IN_SEARCH
+from t2t_lite.verbosity import say
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -16,7 +17,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser)
-    return common.run(lambda: _run(args), "interrupted; the page is no longer served.")
+    return common.run(lambda: _run(args), "interrupted; the page is no longer served.", args=args)
 
 
 def make_parser() -> common.Parser:
@@ -93,7 +94,8 @@ def _announce(host: str, listener: socket.socket) -> None:
             file=sys.stderr,
         )
     name = socket.gethostname() if ip.is_unspecified else f"[{host}]" if ":" in host else host
-    print(f"http://{name}:{port}/\n\nNext: open this address in a browser. Ctrl-C ends the page.", flush=True)
+    print(f"http://{name}:{port}/", flush=True)
+    say("\nNext: open this address in a browser. Ctrl-C ends the page.")
 
 
 if __name__ == "__main__":

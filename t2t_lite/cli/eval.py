@@ -24,9 +24,10 @@ _OF_PAIRS = (
     "json",
     *(name for name in DECODE if name not in IN_SEARCH),
 )
-_OF_SCORES = ("metric", "lowercase", "tokenize", "effective_order", "json")
+_OF_SCORES = ("metric", "lowercase", "tokenize", "effective_order", "json", "format")
 _OF_FILES = ("hypotheses", "references", "baseline", "paired_ar", "sgm", "language", "usr_dir")
-_OF_TREES = ("metric", "prm", "count_unlabelled", "columns", "json")
+_OF_TREES = ("metric", "prm", "count_unlabelled", "columns", "json", "format")
+_OF_ALL = ("quiet", "verbose")
 _OF_MORE = "; trees are scored with --metric=evalb, given pairs with --score"
 
 
@@ -162,9 +163,7 @@ def _add_score_flags(parser: argparse.ArgumentParser) -> None:
         help="BLEU leaves out the orders of n-grams that no output is long enough for (sacreBLEU's eff:yes); default: "
         "as a run's problem asks for",
     )
-    scores.add_argument(
-        "--json", action="store_true", help="print one JSON object instead of lines; of --score one a line"
-    )
+    common.add_table_flags(scores, "the scores (of --score: one object a line)")
 
 
 def _metric(text: str) -> str:
@@ -202,9 +201,11 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
         known = (*known, "sources") if own else known
     else:
         parser.error("give --output_dir=RUN, or --hypotheses=FILE and --references=FILE")
-    parser.refuse((flag[2:] for flag in given if flag[2:] not in known), f"does not go with {what}")
+    parser.refuse((flag[2:] for flag in given if flag[2:] not in (*known, *_OF_ALL)), f"does not go with {what}")
     if args.columns and args.json:
         parser.error("give --columns or --json, not both")
+    if args.columns:
+        parser.refuse(["format"], "does not go with --columns")
     if args.paired_ar and args.baseline is None:
         parser.error("--paired_ar compares with other translations; give --baseline=FILE")
     if args.metric == "bleu_paper" and args.output_dir is None and args.language is None:
@@ -219,18 +220,9 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
     """Returns what the flags ask for."""
-    names = (
-        "split",
-        "testset",
-        "paired_ar",
-        "sources",
-        "target_language",
-        "usr_dir",
-        "sgm",
-        "language",
-        *_OF_SCORES,
-        *_OF_TREES,
-    )
+    names = {*_OF_SCORES, *_OF_TREES} - {"format"}
+    names |= {"split", "testset", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language"}
+    names.add("table_format")
     return ScoreRequest(
         runs=None if args.output_dir is None else common.open_request(args),
         pairs=(args.sources, args.targets) if args.score else None,
@@ -262,7 +254,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     check_flags(parser, args)
-    return common.run(lambda: _run(args))
+    return common.run(lambda: _run(args), args=args)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite import registry
 from t2t_lite.cli import eval_scores
@@ -57,7 +57,8 @@ def _compare(request: ScoreRequest, metrics: list[CorpusMetric], files: _Files) 
     from t2t_lite.metrics import significance
 
     test = significance.paired_randomisation if request.paired_ar else significance.paired_bootstrap
-    records = []
+    records: list[dict[str, Any]] = []
+    lines: list[tuple[str, Score, float | None]] = []
     for metric in metrics:
         score = _score(metric, files.hypotheses, files)
         found = [test(metric, score, _score(metric, baseline, files)) for baseline in files.baselines]
@@ -68,11 +69,17 @@ def _compare(request: ScoreRequest, metrics: list[CorpusMetric], files: _Files) 
                 record["paired"] = [{"file": path, **one.as_dict()["paired"]} for path, one in pairs]
             records.append(record)
             continue
+        if request.table_format != "text":
+            lines.append((request.hypotheses, score, None))
+            lines += [(path, one.baseline, one.p_value) for path, one in zip(request.baselines, found, strict=True)]
+            continue
         print(found[0].score.format())
         for path, one in zip(request.baselines, found, strict=True):
             print(one.format_baseline(path if len(found) > 1 else ""))
     if request.json:
         eval_scores.print_json({}, records)
+    elif lines:
+        eval_scores.print_table(request, {}, "translations", lines)
 
 
 def _read_files(request: ScoreRequest) -> _Files:

@@ -19,6 +19,7 @@ from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.text.labels import find_label, target_of
+from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -149,11 +150,11 @@ def score_pairs(request: ScoreRequest, runs: OpenRequest, pairs: tuple[str, str]
     sys.stdout.flush()
     blank = sum(one.tokens == 0 for one in scores)
     total = PairScore(sum(one.log_prob for one in scores), sum(one.tokens for one in scores))
-    print(
+    say(
         f"{run.checkpoint}: {len(scores):,} pairs"
         + (f", {blank:,} of them with an empty source, which have no tokens" if blank else "")
         + f"; log-probability {total.log_prob:.4f} of {total.tokens:,} tokens, perplexity {total.perplexity:.4f}",
-        file=sys.stderr,
+        error=True,
     )
 
 
@@ -169,7 +170,7 @@ def _save_scores(
     from t2t_lite.runs import scores_file
 
     if len(folders) > 1:
-        print("These scores are of an ensemble; they are kept in no run's folder.", file=sys.stderr)
+        say("These scores are of an ensemble; they are kept in no run's folder.", error=True)
         return
     [output_dir] = folders
     old = scores_file.read_scores(output_dir, split)
@@ -190,4 +191,4 @@ def _save_scores(
         print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)
         return
     replaced = f", in place of those of {scores_file.summary(old)}" if old else ""
-    print(f"{path} holds these scores now{replaced}.", file=sys.stderr)
+    say(f"{path} holds these scores now{replaced}.", error=True)

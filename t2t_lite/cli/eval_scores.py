@@ -13,6 +13,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
 from t2t_lite.metrics.score import check_metric
+from t2t_lite.table_formats import Table
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
@@ -42,7 +43,7 @@ class ScoreRequest:
         metric: a name in METRICS, "ter", "evalb", or "all" of those that suit the text.
         lowercase, tokenize, effective_order: as in `bleu.bleu`; without them as the run's problem asks for.
         prm, count_unlabelled: EVALB's parameters; None: those of the run.
-        json, columns: print JSON, or what EVALB prints.
+        json, columns, table_format: print JSON, or what EVALB prints, or a table in this format.
     """
 
     runs: OpenRequest | None = None
@@ -67,6 +68,7 @@ class ScoreRequest:
     count_unlabelled: bool = False
     json: bool = False
     columns: bool = False
+    table_format: str = "text"
 
 
 class Defaults(NamedTuple):
@@ -185,19 +187,56 @@ def print_scores(
     scores: Sequence[Score],
     of_languages: Mapping[str, Sequence[Score]] = MappingProxyType({}),
 ) -> None:
-    """Prints `facts` as NAME = VALUE and each score as a line, or all as one JSON object; then those of languages."""
+    """Prints `facts` as NAME = VALUE and each score as a line, then those of languages; or all as JSON or a table."""
     if request.json:
         languages = {language: [score.as_dict() for score in found] for language, found in of_languages.items()}
         facts = {**facts, **({"languages": languages} if languages else {})}
         print_json(facts, [score.as_dict() for score in scores])
         return
-    for name, value in facts.items():
-        print(f"{name} = {value:.4f}" if isinstance(value, float) else f"{name} = {value}")
+    if request.table_format != "text":
+        lines = [("", score, None) for score in scores]
+        lines += [(language, score, None) for language, found in of_languages.items() for score in found]
+        print_table(request, facts, "language" if of_languages else "", lines)
+        return
+    for line in _lines_of(facts):
+        print(line)
     for score in scores:
         print(score.format())
     for language, found in of_languages.items():
         for score in found:
             print(f"{language}: {score.format()}")
+
+
+def _lines_of(facts: Mapping[str, object]) -> list[str]:
+    return [
+        f"{name} = {value:.4f}" if isinstance(value, float) else f"{name} = {value}" for name, value in facts.items()
+    ]
+
+
+def print_table(
+    request: ScoreRequest, facts: Mapping[str, object], of: str, lines: Sequence[tuple[str, Score, float | None]]
+) -> None:
+    """Prints scores as a table.
+
+    Args:
+        of: the title of the first column, such as "language"; "": there is none.
+        lines: each has its cell of the first column, a score, and its p-value; None: it was not tested.
+    """
+    tested, first = any(p is not None for _, _, p in lines), [of] if of else []
+    head, rows, values = [*first, "metric", "score", *(["p"] if tested else [])], [], []
+    for name, score, p in lines:
+        marked = "" if p is None else f"{p:.4f}{'*' if p < 0.05 else ''}"
+        cells = [score.name, f"{score.value:.2f}", *([marked] if tested else [])]
+        rows.append([name, *cells] if of else cells)
+        exact = [score.name, score.value, *([p] if tested else []), score.signature, *facts.values()]
+        values.append([name, *exact] if of else exact)
+    notes = _lines_of(facts)
+    notes += dict.fromkeys(f"{score.name}|{score.signature}" for _, score, _ in lines)
+    if tested:
+        test = "approximate randomisation" if request.paired_ar else "bootstrap"
+        notes.append(f"p: paired {test} against {request.hypotheses}; * below 0.05")
+    names = [*first, "metric", "score", *(["p_value"] if tested else []), "signature", *facts]
+    print(Table("Scores", head, rows, names, values, notes).format(request.table_format), end="")
 
 
 def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]]) -> None:

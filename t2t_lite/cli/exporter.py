@@ -11,6 +11,7 @@ from typing import Any
 from t2t_lite.cli import common
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 from t2t_lite.groups import OF_OUTPUTS
+from t2t_lite.verbosity import say
 
 _PROCESSORS = (
     "int8: x86 processors with VNNI instructions (Intel since 2019, AMD since 2022) multiply integers; others expand "
@@ -26,7 +27,7 @@ _USE = {
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
-    return common.run(lambda: _run(args), "interrupted; nothing was exported.")
+    return common.run(lambda: _run(args), "interrupted; nothing was exported.", args=args)
 
 
 def make_parser() -> common.Parser:
@@ -62,6 +63,7 @@ def make_parser() -> common.Parser:
         metavar="N",
         help="sentences of the largest warm-up request, at most the server's max_batch_size; default: 8",
     )
+    common.add_json_flag(parser, "the folder that was written, its size and its model card")
     return parser
 
 
@@ -75,24 +77,32 @@ def _run(args: argparse.Namespace) -> int:
         runs=common.open_request(args), signatures=signatures, **{name: getattr(args, name) for name in names}
     )
     version, card = export_runs(request, interrupts.check)
-    _report(version, args.format, card)
+    if args.json:
+        facts = {"export": str(version), "format": args.format, "bytes": _size(version), "model_card": card}
+        common.print_json(facts)
+    else:
+        _report(version, args.format, card)
     if args.precision == "int8" and args.format == "saved_model":
-        print(_PROCESSORS)
+        say(_PROCESSORS)
     return 0
 
 
+def _size(version: Path) -> int:
+    """The bytes of all files of an export."""
+    return sum(path.stat().st_size for path in version.rglob("*") if path.is_file())
+
+
 def _report(version: Path, name: str, card: dict[str, Any]) -> None:
-    megabytes = sum(path.stat().st_size for path in version.rglob("*") if path.is_file()) / 1e6
-    print(f"{version}: {megabytes:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+    print(f"{version}: {_size(version) / 1e6:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
     scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
     print(f"scores: {', '.join(scores) or card['scores_note']}")
     if name != "saved_model":
-        print(f"\nNext: {version / _USE[name]}")
+        say(f"\nNext: {version / _USE[name]}")
         return
     base, whole = (shlex.quote(str(path)) for path in (version.parent, version.parent.resolve()))
     name = card["problem"]["name"]
-    print(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
-    print(
+    say(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
+    say(
         f"or:   docker run -p 127.0.0.1:8501:8501 -v {whole}:/models/{name} -e MODEL_NAME={name} "
         f"tensorflow/serving:2.20.0\n      t2t-lite-query --server=localhost:8501 --model={name}"
     )

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
 import shlex
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite import registry
 from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.files import check_tensorflow_folder
-from t2t_lite.groups import IN_SEARCH
+from t2t_lite.groups import IN_SEARCH, DecodeGroup
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.verbosity import say
+
+if TYPE_CHECKING:
+    from t2t_lite.importers.compare_outputs import Comparison
 
 _LONGEST = {  # the longest length of an output in each toolkit
     "tensor2tensor": "in tensor2tensor it depends on the batch",
@@ -49,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if (args.check is None) != (args.check_input is None):
         parser.error("--check=FILE, outputs of the other toolkit, goes with --check_input=FILE, their inputs")
-    return common.run(lambda: _run(args), "interrupted; nothing was imported.")
+    return common.run(lambda: _run(args), "interrupted; nothing was imported.", args=args)
 
 
 def make_parser() -> common.Parser:
@@ -113,6 +120,7 @@ def make_parser() -> common.Parser:
     parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
     parser.add_argument("--check", metavar="FILE", help="what it wrote for them: prints how many lines are equal")
     parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    common.add_json_flag(parser, "the run, its parameters, its import.json, and what --check has found")
     return parser
 
 
@@ -180,21 +188,32 @@ def _run(args: argparse.Namespace) -> int:
     if args.with_optimizer:
         found = dataclasses.replace(found, slots=t2t_slots.read(imported))
     parameters = run_folder.write(args.output_dir, found)
+    if args.json:
+        _print_json(args, parameters, (check_input, check))
+        return 0
     choice = huggingface_files.note_choice(args.checkpoint)
     report = [*([("taken", choice)] if choice else []), *import_report.lines(found, parameters)]
     for name, text in [*report, ("run", args.output_dir)]:
         print(f"{name + ':':<14} {text}")
     if check:
         try:
-            compared = _compare(args.output_dir, imported.toolkit, check_input, check)
+            compared = _describe(*_compare(args.output_dir, check_input, check), imported.toolkit)
         except KeyboardInterrupt as stopped:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
             return 143 if isinstance(stopped, Terminated) else 130
         print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
     run = shlex.quote(args.output_dir)
-    print(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
-    print(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving, CTranslate2 and others)")
+    say(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
+    say(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving, CTranslate2 and others)")
     return 0
+
+
+def _print_json(args: argparse.Namespace, parameters: int, check: tuple[list[str], list[str]]) -> None:
+    from t2t_lite.runs.run_dir import IMPORT_FILE
+
+    record = json.loads(Path(args.output_dir, IMPORT_FILE).read_text(encoding="utf-8"))
+    found = {"check": dataclasses.asdict(_compare(args.output_dir, *check)[0])} if args.check else {}
+    common.print_json({"run": args.output_dir, "parameters": parameters, "import": record, **found})
 
 
 def _check_flags(args: argparse.Namespace, origin: str, others: Mapping[str, object]) -> None:
@@ -202,19 +221,22 @@ def _check_flags(args: argparse.Namespace, origin: str, others: Mapping[str, obj
         raise UsageError(f"--{given[0]} is not for a model of {origin}, such as {args.checkpoint}. Leave it out.")
 
 
-def _compare(output_dir: str, toolkit: str, inputs: list[str], outputs: list[str]) -> list[str]:
-    """Returns how many outputs are equal, and what is known about the others."""
+def _compare(output_dir: str, inputs: list[str], outputs: list[str]) -> tuple[Comparison, DecodeGroup]:
+    """Returns how many outputs are equal, and the search."""
     from t2t_lite.importers.compare_outputs import compare
     from t2t_lite.ops import threads
 
     threads.set_inter_op_parallelism()
     run = OpenRequest(folders=(output_dir,)).open_to_decode()
-    found = compare(run.translator, inputs, outputs)
+    return compare(run.translator, inputs, outputs), run.translator.decode
+
+
+def _describe(found: Comparison, decode: DecodeGroup, toolkit: str) -> list[str]:
+    """Returns how many outputs are equal, and what is known about the others, as lines."""
     lines = [f"{found.equal:,} of {found.lines:,} outputs"]
     if found.first is None:
         return lines
     if found.at_limit:
-        decode = run.translator.decode
         times = "" if decode.max_length_factor == 1 else f"--max_length_factor={decode.max_length_factor:g} times "
         lines.append(
             f"{found.at_limit:,} others reached the longest length, which is {times}the input's and "

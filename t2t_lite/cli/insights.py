@@ -20,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)
-    return common.run(lambda: _run(args))
+    return common.run(lambda: _run(args), args=args)
 
 
 def make_parser() -> common.Parser:
@@ -50,6 +50,7 @@ def make_parser() -> common.Parser:
     shown.add_argument("--layer", type=_one_or_all, metavar="N|all", help="counted from 1; default: the last")
     shown.add_argument("--head", type=_one_or_all, metavar="N|all", default=0, help="counted from 1; default: all")
     shown.add_argument("--style", choices=STYLES, default="lines", help="lines or heat maps; default: lines")
+    common.add_json_flag(parser, "the files that were written, with their sizes")
     return parser
 
 
@@ -83,9 +84,14 @@ def _run(args: argparse.Namespace) -> int:
         files=files,
         **{name: getattr(args, name) for name in ("target", "attention", "layer", "head", "style")},
     )
+    written = {}
     for name, data in draw(request):
         output.write_file(files[name], data)
-        print(f"{name} = {files[name]}" + (f"\nbytes = {len(data):,}" if name == "page" else ""))
+        written[name] = {"path": files[name], "bytes": len(data)}
+        if not args.json:
+            print(f"{name} = {files[name]}" + (f"\nbytes = {len(data):,}" if name == "page" else ""))
+    if args.json:
+        common.print_json({"files": written})
     return 0
 
 

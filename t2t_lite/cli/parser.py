@@ -36,6 +36,16 @@ class Parser(argparse.ArgumentParser):
             self.register("action", name, action)
         if version_flag:
             self.add_argument("--version", action=ShowVersion, nargs=0, help="print the version and stop")
+        said = self.add_mutually_exclusive_group()
+        said.add_argument(
+            "-q",
+            "--quiet",
+            action="store_true",
+            help="print only results, warnings and errors",
+        )
+        said.add_argument(
+            "--verbose", action="store_true", help="also print TensorFlow's own log, and a traceback with each error"
+        )
 
     def parse(self, argv: Sequence[str] | None) -> argparse.Namespace:
         """Parses the command line (`argv`, or the process's own); ends the program with status 2 if it is wrong."""

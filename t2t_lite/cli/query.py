@@ -19,12 +19,13 @@ from t2t_lite.data.sources import decode_lines
 from t2t_lite.errors import T2TError
 from t2t_lite.files import name_in_errors
 from t2t_lite.text.labels import label_of
+from t2t_lite.verbosity import said, say
 
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
-    return common.run(lambda: _run(args))
+    return common.run(lambda: _run(args), args=args)
 
 
 def make_parser() -> common.Parser:
@@ -119,7 +120,7 @@ def _input_lines(path: str | None) -> Iterator[str]:
         first = list(itertools.islice(lines, 1))  # errors in the file show before the server is asked
         return itertools.chain(first, lines)
     if sys.stdin.isatty():
-        print("Type lines to translate; end with Ctrl-D.", file=sys.stderr)
+        say("Type lines to translate; end with Ctrl-D.", error=True)
     return decode_lines(sys.stdin.buffer, "standard input")
 
 
@@ -128,7 +129,7 @@ def _write(answers: Iterator[tuple[str, Any]], path: str | None, form: output.Fo
     import tqdm
 
     first = list(itertools.islice(answers, 1))  # before opening the output: nothing is lost if the server is away
-    hidden = not sys.stderr.isatty() or (path is None and sys.stdout.isatty())
+    hidden = said.quiet or not sys.stderr.isatty() or (path is None and sys.stdout.isatty())
     written = joined = 0
     with _open_output(path) as file, tqdm.tqdm(unit=" lines", disable=hidden, leave=False) as bar:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite import recipe_text, registry
 from t2t_lite.cli import common, completion, flags, output
@@ -17,6 +18,9 @@ from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
 from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, settle_precision, train
 
+if TYPE_CHECKING:
+    from t2t_lite.training.describe import Description
+
 _OUTPUT_LOST = "The output cannot be written any more; training continues, and its figures are in metrics.jsonl."
 
 
@@ -26,7 +30,9 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse(argv)
     if not (args.registry_help or args.describe or args.environment or args.print_completion or args.output_dir):
         parser.error("give --output_dir=DIR, where the run is written")
-    return common.run(lambda: _run(args))
+    if args.json and not (args.registry_help or args.describe):
+        parser.error("--json goes with --describe or --registry_help; a run's scores are in SPLIT.scores.json")
+    return common.run(lambda: _run(args), args=args)
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -43,9 +49,17 @@ def _run(args: argparse.Namespace) -> int:
         return run(request)
     registry.load_plugins(request.data.usr_dir)
     if args.registry_help:
-        print(_registry_help(args.registry_help, request.recipe.hparams_set))
+        kind, named = args.registry_help, request.recipe.hparams_set
+        if args.json:
+            common.print_json(_registered(kind, named))
+        else:
+            print(_registry_help(kind, named))
+        return 0
+    found = _describe_with_data(request) if _has_data(request) else _describe(request)
+    if args.json:
+        common.print_json(found.facts)
     else:
-        print(_describe_with_data(request) if _has_data(request) else _describe(request))
+        print(found.text)
     return 0
 
 
@@ -180,6 +194,7 @@ def _add_show_flags(parser: argparse.ArgumentParser) -> None:
         help="print recipe, model, epochs, hours, batches, memory, disk, and stop. Prepares the data "
         "first, if need be; with --vocab_size=N and without --output_dir it needs none",
     )
+    common.add_json_flag(parser, "what --describe or --registry_help shows")
     parser.add_argument(
         "--environment",
         action="store_true",
@@ -203,6 +218,26 @@ def _registry_help(kind: str, hparams_set: str | None) -> str:
     return recipe_text.help_text(registry.hparams(hparams_set), f"the values of {hparams_set}")
 
 
+def _registered(kind: str, hparams_set: str | None) -> dict[str, Any]:
+    """Names and first lines of what is registered by kind, or the fields of a recipe by group."""
+    if kind != "hparams":
+        return registry.listed(registry.KINDS if kind == "all" else [kind])
+    registry.HPARAMS.load()
+    groups = recipe_text.all_groups() if hparams_set is None else recipe_text.groups(registry.hparams(hparams_set))
+    return {
+        title: {
+            field.name: {
+                "type": field.kind_text,
+                "value": value,
+                "range": str(field.meta.within or ""),
+                "meaning": field.meta.meaning,
+            }
+            for field, value in rows
+        }
+        for title, rows in groups.items()
+    }
+
+
 def _has_data(request: StartRequest) -> bool:
     """Whether data are described; --vocab_size stands in for them, unless it is an option of the problem."""
     if "vocab_size" not in request.data.options or request.data.data_dir is not None:
@@ -213,7 +248,7 @@ def _has_data(request: StartRequest) -> bool:
     return "vocab_size" in known or others
 
 
-def _describe_with_data(request: StartRequest) -> str:
+def _describe_with_data(request: StartRequest) -> Description:
     if request.output_dir is None and request.data.data_dir is None:
         raise UsageError(
             "--describe needs --output_dir=DIR (or --data_dir=DIR), where the prepared data is or will be; or "
@@ -230,7 +265,7 @@ def _describe_with_data(request: StartRequest) -> str:
     return describe(spec, request.output_dir, devices_of(request), again=request.data.prepare_again)
 
 
-def _describe(request: StartRequest) -> str:
+def _describe(request: StartRequest) -> Description:
     problem, vocab_size = request.data.problem, request.data.options["vocab_size"]
     if request.recipe.named_set is None and problem is None:
         raise UsageError("--describe needs --hparams_set=NAME, or --problem=NAME, which has one of its own.")

@@ -11,15 +11,18 @@ import sys
 from t2t_lite.errors import TrainingError
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Terminated
+from t2t_lite.verbosity import said
 
 
 def train(request: StartRequest, name: str) -> int:
-    """Trains in a process of its own; returns its peak memory in MiB."""
+    """Trains in a process of its own, which ends when its standard input is closed; returns its peak memory in MiB."""
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "t2t_lite.cli.compare_training", json.dumps(request.as_dict()), str(writer)]
+    command += [f"--{name}" for name in ("quiet", "verbose") if getattr(said, name)]
     with open(reader, encoding="utf-8") as report:
         with open(writer, "wb"):  # open in the new process alone
-            process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.PIPE)  # closed if this one ends
+            stdout = 2 if said.reserved else None
+            process = subprocess.Popen(command, pass_fds=[writer], stdin=subprocess.PIPE, stdout=stdout)
         with process:
             try:
                 code = process.wait()

@@ -30,6 +30,7 @@ from t2t_lite.runs.run_dir import RunSpec, has_weights, make_absolute, read_run,
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.training.build import build_model
+from t2t_lite.verbosity import say
 
 _FILE, _FORMAT = "runs.json", 1
 _OF_SPEED = ("jit", "remat")  # change no update, but how fast it is; remat is a field of some models only
@@ -120,7 +121,7 @@ class Runs:
         start, run = self._start(entry, {**plan.changes, "seed": seed}, name), self._folder / name
         request, done = start.as_dict(), self._state["runs"].get(name, {"request": {}, "peak_mib": 0})
         if done["request"] != request or not _reports(run):
-            print(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP", flush=True)
+            say(f"\n{name}: {plan.steps:,} updates, {plan.flops:.2e} FLOP")
             before = done["peak_mib"] if run.exists() else 0
             with only_trainer(run):  # not one that a killed command has left, which is about to end
                 pass
@@ -184,9 +185,9 @@ class Runs:
         of = {"recipe": _timed(self._request.recipe(cost.entry).hparams), "data_sha256": cost.data_sha256}
         kept: dict[str, Any] = speeds.get(name, {})
         if {field: kept.get(field) for field in of} != of:
-            print(f"\n{name}: its speed is being measured", flush=True)
+            say(f"\n{name}: its speed is being measured")
             found = speed.measure(self._start(cost.entry, changes, name), cost.plan, self._folder, name)
-            print(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s", flush=True)
+            say(f"{name}: {found / cost.average:,.2f} updates/s, {found:.2e} FLOP/s")
             speeds[name] = kept = {**of, "flops_per_second": found}
             self._write()
         return float(kept["flops_per_second"])

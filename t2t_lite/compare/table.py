@@ -1,4 +1,4 @@
-"""The table of t2t-lite-compare: what each row scores and costs, as text and JSON."""
+"""The table of t2t-lite-compare: what each row scores and costs, as a table and JSON."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.metrics.score import CorpusMetric, Score
 from t2t_lite.metrics.significance import RESAMPLES, paired_bootstrap
 from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.table_formats import Table
 from t2t_lite.training.evaluate import Evaluator, Scores
 
 _log = logging.getLogger("t2t_lite")
@@ -112,15 +113,21 @@ def measure(name: str, groups: Sequence[Sequence[Run]], budget: Mapping[str, flo
     )
 
 
-def table(rows: Sequence[Row], title: str) -> str:
-    """The rows as lines of columns, and what they mean."""
-    cells = grid(rows)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        f"{line[0]:<{widths[0]}}  " + "  ".join(f"{c:>{w}}" for c, w in zip(line[1:], widths[1:], strict=True))
-        for line in cells
+def make_table(rows: Sequence[Row], title: str) -> Table:
+    """The rows as a table; CSV has the mean and the spread over the seeds with all digits."""
+    head, *cells = grid(rows)
+    names = "name split metric score spread seeds p_value dev_score dev_loss parameters train_steps train_flops"
+    names += " tokens_per_second sentences_per_second peak_mib signature"
+    values = [
+        [
+            *(row.name, row.split, row.scores[0].name, row.mean, row.spread, len(row.scores), row.p_value),
+            *(statistics.fmean(row.dev_scores), statistics.fmean(row.dev_losses), row.parameters),
+            *(row.train_steps, row.train_flops, row.tokens_per_second, row.sentences_per_second, row.peak_mib),
+            row.scores[0].signature,
+        ]
+        for row in rows
     ]
-    return "\n".join([title, *(line.rstrip() for line in lines), *notes(rows), ""])
+    return Table(title, head, cells, names.split(), values, notes(rows))
 
 
 def grid(rows: Sequence[Row]) -> list[tuple[str, ...]]:

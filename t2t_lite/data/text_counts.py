@@ -15,7 +15,7 @@ from typing import Any
 
 from t2t_lite.data.store import SIDES
 from t2t_lite.data.vocabulary_files import Vocabularies
-from t2t_lite.problem import Problem
+from t2t_lite.problem import KEEP_WHOLE_FLAG, Problem
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.markup import is_element
 from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
@@ -108,7 +108,7 @@ def log_counts(
     for text in filter(None, advice):
         _log.warning("%s", text)
     if absent := list(splits["train"].absent):
-        _log.warning("--keep_whole: no training pair holds %s.", ", ".join(map(repr, absent)))
+        _log.warning("%s: no training pair holds %s.", KEEP_WHOLE_FLAG, ", ".join(map(repr, absent)))
     for kind in WHITE_SPACE:
         if line := _describe_white_space(kind, splits, vocabularies):
             _log.info("%s", line)

@@ -78,7 +78,7 @@ def make_app(backend: Backend, host: str) -> Any:
 
     @app.get("/card")
     def card() -> dict[str, Any]:
-        return {"card": backend.card}
+        return {"card": backend.card, "labels": [*backend.labels]}
 
     @app.post("/translate")
     def translate() -> dict[str, Any]:

@@ -30,6 +30,7 @@ class Backend(Protocol):
 
     card: Mapping[str, Any]  # the model card, or what else is known about the model; JSON-ready
     example: str  # a short line that the model takes
+    labels: Sequence[str]  # of target languages, with one of which each line has to begin
 
     def translate(self, lines: Sequence[str]) -> Sequence[Sequence[Hypothesis | response.ServedHypothesis]]:
         """Returns the outputs of each line, best first; those of a blank line are empty."""
@@ -46,8 +47,8 @@ class _Local:
 
         self.card, self._split = card, split
         self._lines = SentenceTranslator(translator) if split else translator
-        labels = () if translator.label else translator.source_vocabulary.labels
-        self.example = f"{labels[0]} a" if labels else "a"
+        self.labels = () if translator.label else translator.source_vocabulary.labels
+        self.example = f"{self.labels[0]} a" if self.labels else "a"
 
     @property
     def aligning_head(self) -> dict[str, Any]:
@@ -140,6 +141,7 @@ class Server:
     """
 
     example = "a"
+    labels: Sequence[str] = ()  # a server does not name them
 
     def __init__(self, server: str, model: str, language: str | None = None) -> None:
         self._label = f"{label_of(language)} " if language else ""

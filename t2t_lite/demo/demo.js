@@ -5,12 +5,12 @@ import { describe, languageName, make } from "./card.js";
 const WAIT = 250; // milliseconds without a key before the text is sent
 const LEAST = 12; // characters of a sentence; less may be an abbreviation
 const find = (selector) => document.querySelector(selector);
-const [box, result, status, nbest, attention, copy, hint] =
-  ["#text", "#translation", "#status", "#nbest", "#attention", "#copy", "#hint"].map(find);
+const [box, result, status, nbest, attention, copy, hint, language] =
+  ["#text", "#translation", "#status", "#nbest", "#attention", "#copy", "#hint", "#language"].map(find);
 
 let busy = false;
 let timer = 0;
-let translated = ""; // the text whose translations are shown
+let translated = ""; // the text, as it was sent, whose translations are shown
 let outputs = []; // of its lines: [{text, score}, ...], best first
 let choices = []; // of its lines: which of the n best was chosen, if one was
 let attended = null; // the line whose attention is in `weights`
@@ -35,6 +35,14 @@ const tell = (message, failed) => {
   status.textContent = message;
   status.classList.toggle("failed", failed);
   status.setAttribute("role", failed ? "alert" : "none"); // nobody wants to hear how long each answer took
+};
+
+/* The text as the model takes it: each line after the label of the chosen language, unless it has one of its own. */
+const asked = () => {
+  if (!language.value) return box.value;
+  const labels = [...language.options].map((option) => option.value);
+  const bare = (text) => text.trim() && !labels.some((label) => text.startsWith(label));
+  return box.value.split("\n").map((text) => (bare(text) ? `${language.value} ${text}` : text)).join("\n");
 };
 
 /* The line that the caret is in: its n-best list and attention are shown. */
@@ -80,11 +88,11 @@ const translate = async (text) => {
   result.classList.add("old");
   try {
     const answer = text.trim() ? await ask("translate", { text }) : { outputs: [] };
-    if (text !== box.value) return;
+    if (text !== asked()) return;
     outputs = answer.outputs;
     tell(answer.seconds === undefined ? "" : `${answer.seconds.toFixed(2)} s`, false);
   } catch (error) {
-    if (text !== box.value) return;
+    if (text !== asked()) return;
     outputs = [];
     tell(error.message, true);
   }
@@ -112,7 +120,7 @@ const work = async () => {
   busy = true;
   try {
     for (;;) {
-      if (box.value !== translated) await translate(box.value);
+      if (asked() !== translated) await translate(asked());
       else if (attention.open && sentence() !== attended) await attend(sentence());
       else break;
     }
@@ -167,7 +175,12 @@ const copyTranslation = async () => {
   setTimeout(() => (copy.textContent = "Copy"), 2000);
 };
 
-const showCard = ({ card }) => {
+const chooseLanguage = () => {
+  result.lang = language.value.slice(2, -2); // of >>de<<
+  work();
+};
+
+const showCard = ({ card, labels }) => {
   const { source_language: source, target_language: target } = card.problem ?? {};
   if (source && target) {
     document.title = find("h1").textContent = `${languageName(source)} → ${languageName(target)}`;
@@ -176,6 +189,10 @@ const showCard = ({ card }) => {
     box.lang = source;
     result.lang = target;
   } else document.title = find("h1").textContent = card.problem?.name ?? card.model;
+  const named = (label) => make("option", { value: label }, languageName(label.slice(2, -2)));
+  language.replaceChildren(...labels.map(named));
+  find("#languages").hidden = !labels.length;
+  if (labels.length) result.lang = language.value.slice(2, -2);
   segmenter = sentenceSegmenter(source);
   const about = [card.problem?.name, card.hparams_set, card.checkpoint, card.server];
   if (card.parameters) about.push(`${(card.parameters / 1e6).toFixed(1)} million parameters`);
@@ -191,13 +208,14 @@ box.addEventListener("input", () => {
   timer = setTimeout(work, WAIT);
 });
 document.addEventListener("selectionchange", () => {
-  if (document.activeElement !== box || box.value !== translated) return;
+  if (document.activeElement !== box || asked() !== translated) return;
   if (result.children[line()]?.className === "" && outputs.length > 1) {
     showTranslations();
     work();
   }
 });
 attention.addEventListener("toggle", work);
+language.addEventListener("change", chooseLanguage);
 copy.addEventListener("click", copyTranslation);
 hint.querySelector("button").addEventListener("click", breakIntoLines);
 

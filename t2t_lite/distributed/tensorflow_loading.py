@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from t2t_lite.distributed.xla import set_up_xla
 from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.verbosity import said
 
 _QUIET = threading.RLock()  # standard error is the process's: threads that take it must give it back in turn
 _in_command = False  # whether this process is a command, and not a user's own program
@@ -77,7 +78,7 @@ def _import_tensorflow() -> None:
 
 def _set_environment() -> None:
     """Sets the variables that TensorFlow and Keras read when they are imported."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if said.verbose else "3")
     # By default TensorFlow uses oneDNN's matrix products only on processors with AVX-512, but they are faster on older
     # processors, too.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
@@ -124,10 +125,13 @@ class _QuietLoader(Loader):
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Hides what libraries write to standard error; shows it after any error that is not a T2TError.
+    """Hides what libraries write to standard error; shows it with --verbose, and after any error that is no T2TError.
 
     TensorFlow Text's SentencePiece also prints a notice for each vocabulary that it loads; no setting silences it.
     """
+    if said.verbose:
+        yield
+        return
     sys.stderr.flush()
     with _QUIET, _notices() as notices:
         stderr = os.dup(2)

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-README_FILE, LICENCE_FILE = "README.md", "LICENSE"
+from t2t_lite.runs.run_dir import LICENCE_FILE
+
+README_FILE = "README.md"
 _TAGS = {
     "saved_model": ("tensorflow", "tf-serving"),
     "ctranslate2": ("ctranslate2",),
@@ -69,6 +71,7 @@ def make_readme(card: Mapping[str, Any], name: str) -> str:
         "Parameters": f"{card['parameters']:,}" if "parameters" in card else None,
         "Updates": card.get("step"),
         "Imported from": card.get("imported", {}).get("toolkit"),
+        "Fine-tuned from a model of": card.get("fine_tuned_from", {}).get("toolkit"),
         "Made by": card.get("made_by"),
     }
     lines = [f"- {title}: {_plain(value)}" for title, value in facts.items() if value not in (None, "")]
@@ -117,8 +120,8 @@ def _head(card: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _licence(card: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of the licence: that of an imported model; nobody but its owner can name that of another."""
-    found = card.get("imported", {}).get("licence") or {}
+    """What is known of the licence: that of an import; nobody but its owner can name that of another model."""
+    found = card.get("imported", card.get("fine_tuned_from", {})).get("licence") or {}
     if not found:
         return {"license": "unknown"}
     if found.get("name"):

@@ -22,8 +22,9 @@ from t2t_lite.export.export import new_version, write_card
 from t2t_lite.export.expressible import END, PADDING, UNKNOWN, check_model, check_text, list_pieces, power_penalty
 from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.export.huggingface_layout import BIAS, SOFTMAX, SOURCE, START, TARGET, places, to_there
-from t2t_lite.export.origin import IDS_FILE, LICENCE_FILE, Origin
+from t2t_lite.export.origin import IDS_FILE, Origin
 from t2t_lite.ids import EOS, PAD, UNK
+from t2t_lite.runs.run_dir import LICENCE_FILE
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 MODEL_FILE, CONFIG_FILE, SEARCH_FILE, TOKENIZER_FILE = (

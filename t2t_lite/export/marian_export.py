@@ -20,8 +20,9 @@ from t2t_lite.export.export import new_version, write_card
 from t2t_lite.export.expressible import END, UNKNOWN, check_model, check_text, list_pieces, power_penalty
 from t2t_lite.export.hub_readme import write_readme
 from t2t_lite.export.marian_layout import BIAS, KEY, SOFTMAX, SOURCE, TARGET, places
-from t2t_lite.export.origin import LICENCE_FILE, Origin
+from t2t_lite.export.origin import Origin
 from t2t_lite.export.preprocessing import script_of
+from t2t_lite.runs.run_dir import LICENCE_FILE
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 MODEL_FILE, DECODER_FILE, SCRIPT_FILE = "model.npz", "decoder.yml", "preprocess.sh"

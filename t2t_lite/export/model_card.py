@@ -16,8 +16,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite import config
-from t2t_lite.errors import DamagedError, DataError, UsageError
-from t2t_lite.files import read_json
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.groups import DECODE
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.problem import Problem
@@ -25,8 +24,9 @@ from t2t_lite.runs.metrics_log import read_comparable
 from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
 from t2t_lite.runs.ranking import SCORES
 from t2t_lite.runs.record import read_record
-from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE
+from t2t_lite.runs.run_dir import IMPORT_FILE, STARTED_FROM_FILE
 from t2t_lite.runs.scores_file import describe_weights, scores_of
+from t2t_lite.runs.started_from import read_import
 from t2t_lite.version import local_version
 
 _LICENCE = (
@@ -40,6 +40,7 @@ _NOT_SCORED = (
 _NO_DATA = (
     "not scored: the problem has no data of its own; t2t-lite-eval --hypotheses=FILE --references=FILE scores outputs"
 )
+_IMPORTS = {"imported": IMPORT_FILE, "fine_tuned_from": STARTED_FROM_FILE}  # entries of a card
 _BATCHING = (
     "A text has the same output alone and in a batch, but for rounding: in float32 scores differ in the 6th digit; "
     "bfloat16, float16 and int8 round between the layers, which moves scores by up to about 0.02, and now and then an "
@@ -59,7 +60,8 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
     languages: dict[str, Any] = {name: getattr(problem, name) for name in ("source_language", "target_language")}
     if labels := translator.source_vocabulary.labels:
         languages["labels"] = list(labels)
-    scores, imported, splits = _scores(run, problem), _origin(run.output_dir), _splits(run)
+    scores, splits = _scores(run, problem), _splits(run)
+    imports = {entry: read_import(run.output_dir, file) for entry, file in _IMPORTS.items()}
     outputs = translator.outputs
     trees = {} if outputs.is_text else {"trees": {**outputs.describe(), problem.metric: _signature(problem)}}
     return {
@@ -78,7 +80,7 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
         "step": run.step,
         "scores": scores,
         **({} if scores else {"scores_note": _NO_DATA if problem.without_data else _NOT_SCORED}),
-        **({"imported": imported} if imported else {}),
+        **{entry: found for entry, found in imports.items() if found},
         "training_data": {
             "options": without_folders(problem.all_options()),
             "pairs": {split: facts["pairs"] for split, facts in splits.items()},
@@ -96,19 +98,22 @@ def _of_run(run: OpenRun) -> dict[str, Any]:
             **{name: importlib.metadata.version(name) for name in ("tensorflow-text", "sentencepiece")},
         },
         "batching": _BATCHING,
-        "licence": _licence(imported),
+        "licence": _licence(**imports),
     }
 
 
-def _licence(imported: Mapping[str, Any] | None) -> str:
+def _licence(imported: Mapping[str, Any] | None, fine_tuned_from: Mapping[str, Any] | None) -> str:
     """What is known of a model's licence."""
-    found = (imported or {}).get("licence")
+    found = (imported or fine_tuned_from or {}).get("licence")
     if not found:
         return _LICENCE
     where = "in the file LICENSE" if found.get("file") else "as its card named it"
+    licence = f"{found.get('name') or 'of its own'}, {where}"
+    if imported:
+        return f"This model was imported. The licence that it came with, {licence}, is that of this model, too."
     return (
-        f"This model was imported. The licence that it came with, {found.get('name') or 'of its own'}, {where}, is "
-        "that of this model, too."
+        f"This model was fine-tuned from an imported one. The licence that that one came with, {licence}, is that of "
+        "this model, too; the terms of the data that it was fine-tuned on may add to it."
     )
 
 
@@ -154,24 +159,6 @@ def _signature(problem: Problem) -> str | None:
         return None
 
 
-def _origin(folder: Path) -> dict[str, Any] | None:
-    """The toolkit and the checkpoints, by name and SHA-256, of an imported run; None if no import.json has them."""
-    try:
-        record = read_json(folder / IMPORT_FILE, FORMAT, _checkpoints)
-    except (OSError, DamagedError):  # absent, or damaged, which hinders no command
-        return None
-    licence = record.get("licence")
-    known = {"licence": licence} if isinstance(licence, dict) and licence else {}
-    return {"toolkit": record.get("toolkit"), "checkpoints": _checkpoints(record), **known}
-
-
-def _checkpoints(record: dict[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"name": os.path.basename(checkpoint["path"]), "sha256": dict(checkpoint["sha256"])}
-        for checkpoint in record["checkpoints"]
-    ]
-
-
 def _splits(run: OpenRun) -> dict[str, dict[str, Any]]:
     """The splits in the manifest of the data that the run was trained on; empty where these data are not there."""
     try:
@@ -199,7 +186,7 @@ def _names(folders: str) -> str:
 
 
 _SHARED = ("made_by", "date", "problem", "vocabularies", "trees", "versions", "batching", "licence")
-_OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data", "imported")
+_OWN = ("model", "parameters", "hparams_set", "hparams", "checkpoint", "step", "scores", "training_data", *_IMPORTS)
 
 
 def _of_ensemble(ensemble: OpenEnsemble) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from t2t_lite.errors import DamagedError
 from t2t_lite.files import read_json
 from t2t_lite.runs.run_dir import FORMAT, IMPORT_FILE, KEPT_DIR
 
-LICENCE_FILE, BIASES_FILE, IDS_FILE = "LICENSE", "biases.npz", "ids.json"
+BIASES_FILE, IDS_FILE = "biases.npz", "ids.json"
 _CLOSE = 1e-5  # sums of a matrix product differ so much between machines
 
 _log = logging.getLogger("t2t_lite")
@@ -25,7 +25,7 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a run comes from; empty for one that was trained here.
+    """Where a run comes from; empty for one that was trained here, but for the licence of what it was fine-tuned from.
 
     toolkit: such as "Marian"; "" for a run that was trained here.
     settings: the toolkit's, by its names.
@@ -85,15 +85,12 @@ class Origin:
 
 def read_origin(folder: Path) -> Origin:
     """Reads the origin of a run; DamagedError if its files are damaged."""
+    kept = folder / KEPT_DIR
+    paths = sorted(path for path in kept.iterdir() if path.is_file()) if kept.is_dir() else []
+    files = {path.name: path.read_bytes() for path in paths}
     try:
         record = read_json(folder / IMPORT_FILE, FORMAT, {"toolkit": str}, "Import the model again.")
     except FileNotFoundError:
-        return Origin()
+        return Origin(files=files)
     settings = record.get(f"{record['toolkit']}_hparams")
-    kept = folder / KEPT_DIR
-    paths = sorted(path for path in kept.iterdir() if path.is_file()) if kept.is_dir() else []
-    return Origin(
-        record["toolkit"],
-        settings if isinstance(settings, dict) else {},
-        {path.name: path.read_bytes() for path in paths},
-    )
+    return Origin(record["toolkit"], settings if isinstance(settings, dict) else {}, files)

@@ -133,7 +133,8 @@ def export_runs(request: ExportRequest, interrupt: Callable[[], None] = lambda: 
 
 
 def _write(run: OpenRun | OpenEnsemble, request: ExportRequest, card: dict[str, Any]) -> Path:
-    from t2t_lite.export.origin import LICENCE_FILE, Origin, read_origin
+    from t2t_lite.export.origin import Origin, read_origin
+    from t2t_lite.runs.run_dir import LICENCE_FILE
 
     origin = read_origin(run.members[0].output_dir) if len(run.members) == 1 else Origin()
     licence = origin.files.get(LICENCE_FILE)

@@ -102,7 +102,7 @@ class _GraphPieces(tf.Module):
 
     def detokenize(self, ids: Any) -> Any:
         """Ragged int32 [B, N] -> string [B], as the vocabulary's `text_of`."""
-        return self._tokenizer.detokenize(ids)
+        return self.line(self._tokenizer.detokenize(ids))  # bytes may be a line break
 
     def display_pieces(self, ids: Any) -> Any:
         """int32 [B, N] -> string [B, N], as the vocabulary's `display_pieces`."""

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from t2t_lite.export.origin import BIASES_FILE, LICENCE_FILE
+from t2t_lite.export.origin import BIASES_FILE
+from t2t_lite.runs.run_dir import LICENCE_FILE
 
 _LICENCE_NAMES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "LICENCE.txt", "COPYING")
 _NO_NAMES = ("unknown", "other")  # what the Hub has for none

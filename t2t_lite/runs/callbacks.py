@@ -13,6 +13,8 @@ from t2t_lite.signals import StopSignals
 
 DEV_LOSS, VAL_LOSS = "dev_loss", "val_loss"  # in metrics.jsonl; what Keras' callbacks look for
 
+_AT_THE_END = "on_train_end"
+
 
 class Callbacks:
     """Tells callbacks of a run's progress, and ends the run where one of them fails or asks for it.
@@ -77,19 +79,30 @@ class Callbacks:
             self._call("on_epoch_end", self._evaluations, {"step": step, **self._losses, **scores, **also})
             self._evaluations += 1
 
-    def end(self) -> None:
-        """After the last update, or the one before a stop.
+    def end(self, *, stopped: bool = False) -> TrainingError | None:
+        """After the last update, or, if `stopped`, the one before a stop.
+
+        Returns:
+            The error of a callback that failed in on_train_end, for the end of the command.
 
         Raises:
-            TrainingError: a callback has failed.
+            TrainingError: a callback failed before, or the run was stopped.
         """
-        self._call("on_train_end", {})
-        if self._failed:
-            name, error = self._failed
-            raise TrainingError(
-                f"The callback {name} raised {type(error).__name__}: {error}. The run was ended, and what it has "
-                "trained is saved; the same command resumes it."
-            ) from error
+        early = stopped or self._failed is not None
+        self._call(_AT_THE_END, {})
+        if self._failed is None:
+            return None
+        name, error = self._failed
+        state = (
+            "The run was ended, and what it has trained is saved; the same command resumes it."
+            if early
+            else "The run is complete: its weights and scores are saved."
+        )
+        raised = TrainingError(f"The callback {name} raised {type(error).__name__}: {error}. {state}")
+        raised.__cause__ = error
+        if early:
+            raise raised
+        return raised
 
     def _call(self, method: str, *arguments: Any) -> None:
         for callback in self._all if self._failed is None else ():
@@ -99,7 +112,8 @@ class Callbacks:
                 getattr(callback, method)(*before, dict(logs))
             except Exception as error:  # of any kind: it is a stranger's code
                 self._failed = name, error
-                self._stop.ask(f"{name} raised {type(error).__name__}")
+                if method != _AT_THE_END:
+                    self._stop.ask(f"{name} raised {type(error).__name__}")
                 return
             if self._copy.stop_training:
                 self._stop.ask(f"{name} set stop_training")

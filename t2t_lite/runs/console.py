@@ -10,6 +10,7 @@ from collections.abc import Hashable
 import tqdm
 
 from t2t_lite.progress import time_left
+from t2t_lite.verbosity import said
 
 # Without tqdm's steps per second, so that 80 columns hold the rest up to the tokens per second.
 _BAR = "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
@@ -28,7 +29,7 @@ class Console:
             initial=first_step - 1,
             bar_format=_BAR,
             dynamic_ncols=True,
-            disable=quiet or not self._is_terminal,
+            disable=quiet or said.quiet or not self._is_terminal,
             smoothing=0.05,
         )
         self._first_step, self._saving = first_step, 0.0
@@ -60,7 +61,7 @@ class Console:
         weight = _NEW if self._reports > 2 else 1.0
         self._seconds_per_step += weight * (seconds / updates - self._seconds_per_step)
         self._bar.set_postfix_str(f"{text}, {more}", refresh=False)
-        if self._quiet or self._is_terminal:
+        if self._quiet or said.quiet or self._is_terminal:
             return
         # Checkpoints count with their share so far. Evaluations must not: one may come right after a restart.
         share = self._saving / (step - self._first_step + 1)
@@ -82,9 +83,10 @@ class Console:
 
     def say(self, text: str) -> None:
         """Prints a line on standard output without breaking the bar."""
-        if not self._quiet:
-            tqdm.tqdm.write(text, file=sys.stdout)
-            sys.stdout.flush()
+        if not (self._quiet or said.quiet):
+            file = sys.stderr if said.reserved else sys.stdout
+            tqdm.tqdm.write(text, file=file)
+            file.flush()
 
     def warn(self, text: str) -> None:
         """Prints a line on standard error without breaking the bar."""

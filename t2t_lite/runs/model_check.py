@@ -14,7 +14,7 @@ import contextlib
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
@@ -25,6 +25,7 @@ from keras.src.backend.common import global_state
 
 from t2t_lite import config
 from t2t_lite.errors import T2TError, UsageError
+from t2t_lite.layers.recording import record
 from t2t_lite.models.base import Cost, Model, weights_by_path
 from t2t_lite.ops.batch_shards import batch_shards
 
@@ -107,7 +108,11 @@ def _trace(check: _Check, model: Model, vocab_size: int, training: bool) -> None
         memory = check.call("encode", model.encode, {"source": source})
         check.sentences_first("encode's result", memory, scalars=False)
         table = check.output(model, vocab_size)
-        check.hidden("hidden's result", check.call("hidden", model.hidden, batch, seed), table.shape[1])
+        aligns = training and model.guided_alignment > 0
+        with record([model.alignment_attention] if aligns else []) as alignments:
+            check.hidden("hidden's result", check.call("hidden", model.hidden, batch, seed), table.shape[1])
+        if aligns:
+            check.alignment(model, alignments)
         if training:
             check.sums(model, batch, seed, table.shape[1])
         check.maps(model, batch)
@@ -203,6 +208,18 @@ class _Check:
         loss = self.call("further_loss", model.further_loss, sums)
         if _dtype(loss) != "float32" or len(loss.shape) != 1:
             raise self.fault(f"further_loss returned {_show(loss)}, not float32 [G]")
+
+    def alignment(self, model: Model, found: Sequence[Any]) -> None:
+        """Checks what `hidden` recorded of `alignment_attention`, of a model that learns alignments."""
+        what = f"guided_alignment is {model.guided_alignment:g}"
+        if model.alignment_attention is None:
+            raise self.fault(f"{what}, and alignment_attention is None; it has to return the layer that learns them")
+        if len(found) != 1:
+            raise self.fault(
+                f"{what}, and hidden gave the recorder of alignment_attention {len(found)} arrays, not one "
+                "(t2t_lite.layers.recording: recorder(layer)(weights))"
+            )
+        self._shape("what alignment_attention records", found[0], (B, None, T, S), "[B, H, T, S]")
 
     def maps(self, model: Model, batch: dict[str, Any]) -> None:
         """Checks `attention_maps`, if the model says that it has some."""

@@ -7,7 +7,8 @@ vocabulary.model  or vocabulary.source.model and vocabulary.target.model; other 
 tags.json      of a parser: the tags that words may have (text/trees/tag_table.py)
 metrics.jsonl  one JSON line per report (runs/metrics_log.py)
 import.json    of an imported run: where it comes from (importers/run_folder.py)
-imported/      small files of its origin as they were, such as LICENSE (importers/kept_files.py)
+started_from.json  of a run that was fine-tuned from an import: which one (runs/started_from.py)
+imported/      small files of the import as they were, such as LICENSE (importers/kept_files.py)
 default_weights.json  which weights the commands take (runs/default_weights.py)
 run.json       each start of the trainer (runs/run_log.py)
 test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_file.py)
@@ -36,7 +37,8 @@ from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 IMPORT_FILE = "import.json"  # where an imported run comes from
-KEPT_DIR = "imported"
+STARTED_FROM_FILE = "started_from.json"  # which import the weights of a fine-tuned run come from
+KEPT_DIR, LICENCE_FILE = "imported", "LICENSE"
 FORMAT = 1  # of these three files
 # The types of the entries.
 _IN_HPARAMS = {"hparams_set": str, "model": str, "hparams": dict, "sha256": str}

@@ -62,7 +62,7 @@ class AnyVocabulary(abc.ABC):
 
     @functools.cached_property
     def keeps_line_breaks(self) -> bool:
-        """Whether a line break in a text comes back, as where it is a piece, or is written in bytes."""
+        """Whether a line break in a text comes back."""
         return self.unknown not in self.encode("\n") and "\n" in self.decode(self.encode("-\n-"))
 
     @abc.abstractmethod

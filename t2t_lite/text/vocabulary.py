@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -63,6 +64,11 @@ class Vocabulary(AnyVocabulary):
     def sentencepiece(self) -> bytes:
         return self.data
 
+    @functools.cached_property
+    def keeps_line_breaks(self) -> bool:
+        """Whether a line break has a piece; one that could be written in bytes is a space."""
+        return "\n" in self.pieces(self.encode("\n"))
+
     def line(self, text: str) -> str:
         """Returns a text as training and decoding encode it: line breaks as spaces, unless they have a piece."""
         return plain_breaks(text) if self.keeps_line_breaks else breaks_as_spaces(text)
@@ -101,8 +107,8 @@ class Vocabulary(AnyVocabulary):
         return words or [char for part in unknown for char in part]
 
     def text_of(self, ids: Iterable[int]) -> str:
-        """Returns the text of all `ids`; UNK is written as ' ⁇ '."""
-        return str(self._processor.decode([int(i) for i in ids]))
+        """Returns the text of all `ids`; UNK is written as ' ⁇ ', and line breaks as `line` writes them."""
+        return self.line(str(self._processor.decode([int(i) for i in ids])))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         return [str(self._processor.id_to_piece(int(i))) for i in ids]

@@ -79,6 +79,22 @@ def train_vocabulary(
         settings["byte_fallback"] = True
         if size <= (least := _BYTES + UNK + 1 + len(labels) + len(whole)):
             raise UsageError(f"vocab_size={size} is too small: with byte_fallback it has to be above {least}.")
+    vocabulary = _run_trainer(sample, size, kind, character_coverage, settings)
+    if kind == "char" and vocabulary.size > size:
+        raise _too_small(size, vocabulary.size)
+    if kind in ("bpe", "unigram") and vocabulary.size < size:
+        _log.warning(
+            "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
+            size,
+            vocabulary.size,
+        )
+    return vocabulary
+
+
+def _run_trainer(
+    sample: Sequence[str], size: int, kind: str, character_coverage: float, settings: dict[str, Any]
+) -> Vocabulary:
+    """Returns what SentencePiece makes of the sample; `settings` are further ones of its trainer."""
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -102,16 +118,7 @@ def train_vocabulary(
         if too_small:
             raise _too_small(size, int(too_small[1])) from error
         raise DataError(f"SentencePiece could not train a vocabulary: {error}") from error
-    vocabulary = Vocabulary(model.getvalue())
-    if kind == "char" and vocabulary.size > size:
-        raise _too_small(size, vocabulary.size)
-    if kind in ("bpe", "unigram") and vocabulary.size < size:
-        _log.warning(
-            "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
-            size,
-            vocabulary.size,
-        )
-    return vocabulary
+    return Vocabulary(model.getvalue())
 
 
 def can_be_whole(text: str) -> bool:

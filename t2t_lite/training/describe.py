@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import math
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -26,7 +27,7 @@ from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.schedules.base import Schedule
 from t2t_lite.training.build import build_model, uses_xla
-from t2t_lite.training.estimates import hours_text, memory_there
+from t2t_lite.training.estimates import Hours, expect_hours, memory_there
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, largest_part
 
 _EXAMPLE_LENGTH = 32  # pieces per side, for figures that need no data
@@ -34,8 +35,17 @@ _MANY_EPOCHS = 200  # parsing_small, which is made for few trees, has about 140
 _USUAL_EPOCHS = 50  # multi30k on its data has up to 130, small on 100,000 pairs some 65, base on WMT 2014 about 20
 
 
-def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: Devices, *, again: bool = False) -> str:
-    """Returns the text of --describe for a run; prepares its data if need be.
+class Description(NamedTuple):
+    """What --describe prints: text, or the same facts for JSON, sizes in bytes."""
+
+    text: str
+    facts: dict[str, Any]
+
+
+def describe(
+    spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: Devices, *, again: bool = False
+) -> Description:
+    """Describes a run; prepares its data if need be.
 
     Args:
         output_dir: the run's folder; None if only the data has one.
@@ -48,31 +58,38 @@ def describe(spec: RunSpec, output_dir: str | os.PathLike[str] | None, devices: 
     model = build_model(spec.model, hparams, source.size, target.size, source is target)
     planned = functools.partial(planned_flops, model.cost, store.split("train"), plan)
     xla = uses_xla(hparams, model)
-    hours = hours_text(planned, steps, model.compute_dtype, output_dir, xla=xla)
+    hours = expect_hours(planned, steps, model.compute_dtype, output_dir, xla=xla)
+    memory = _memory(hparams, model, devices, plan)
     epochs = steps / plan.steps_per_epoch
     parts = [
         _model(spec.model, spec.hparams_set, model),
         recipe(hparams),
         f"{_flops(model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
-        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours}{_schedule(hparams, model, steps)}",
+        f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours.text}{_schedule(hparams, model, steps)}",
         _batches(plan),
-        _memory_and_disk(hparams, model, devices, plan),
+        _memory_text(memory, hparams),
     ]
-    return "\n\n".join(parts)
+    facts = _facts((spec.model, spec.hparams_set), hparams, model, planned(steps), hours, memory)
+    of_data = {"epochs": epochs, "batches": {**dataclasses.asdict(plan.statistics())}}
+    return Description("\n\n".join(parts), facts | of_data)
 
 
-def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_size: int, devices: Devices) -> str:
-    """Returns the text of --describe for a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
+def describe_recipe(
+    hparams_set: str, hparams: HParams, model_name: str, vocab_size: int, devices: Devices
+) -> Description:
+    """Describes a recipe with a shared vocabulary of `vocab_size` pieces; needs no data."""
     model = build_model(model_name, hparams, vocab_size, vocab_size, shared=True)
     tokens, length = hparams.batch_tokens, hparams.max_length
     batches = f"Batches: {tokens:,} padded tokens per side and update at most; pairs of up to {length} pieces a side"
     steps, xla = hparams.train_steps, uses_xla(hparams, model)
     pieces = min(_EXAMPLE_LENGTH, length)
     flops = tokens * model.cost.training_flops(pieces, pieces) / pieces  # of an update
+    hours = expect_hours(lambda n: n * flops, steps, model.compute_dtype, xla=xla)
+    memory = _memory(hparams, model, devices)
     training = (
         f"Training: {steps:,} updates; how many epochs that is depends on the data (give --problem and --output_dir)\n"
         f"  about {steps * flops:.2e} FLOP, were all batches full, of pairs of {pieces} + {pieces} pieces\n"
-        f"  {hours_text(lambda n: n * flops, steps, model.compute_dtype, xla=xla)}{_schedule(hparams, model, steps)}"
+        f"  {hours.text}{_schedule(hparams, model, steps)}"
     )
     parts = [
         _model(model_name, hparams_set, model),
@@ -80,9 +97,25 @@ def describe_recipe(hparams_set: str, hparams: HParams, model_name: str, vocab_s
         _flops(model),
         training,
         batches,
-        _memory_and_disk(hparams, model, devices),
+        _memory_text(memory, hparams),
     ]
-    return "\n\n".join(parts)
+    facts = _facts((model_name, hparams_set), hparams, model, steps * flops, hours, memory)
+    return Description("\n\n".join(parts), facts)
+
+
+def _facts(
+    names: tuple[str, str], hparams: HParams, model: Any, flops: float, hours: Hours, memory: dict[str, Any]
+) -> dict[str, Any]:
+    return {
+        "model": names[0],
+        "hparams_set": names[1],
+        "parameters": int(model.count_params()),
+        "hparams": config.to_dict(hparams),
+        "train_steps": hparams.train_steps,
+        "train_flops": flops,
+        "hours": [hours.least, hours.most],
+        "memory": memory,
+    }
 
 
 def _model(name: str, hparams_set: str, model: Any) -> str:
@@ -127,7 +160,8 @@ def _batches(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = None) -> str:
+def _memory(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = None) -> dict[str, Any]:
+    """Bytes of memory on each device and of disk, and into how many parts the devices cut a batch."""
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 4 if model.compute_dtype == "float32" else 2
     shapes, number = batch_shapes(hparams.batch, plan), number_of_devices(devices)
@@ -138,17 +172,36 @@ def _memory_and_disk(hparams: HParams, model: Any, devices: Devices, plan: Plan 
     moments = sum(map(math.prod, slots)) * 4
     needed = 2 * state + moments + activations
     there, whose = memory_there()
+    checkpoint = state + moments
+    return {
+        "needed": needed,
+        "weights": state,
+        "optimizer": type(optimizer).__name__,
+        "moments": moments,
+        "activations": int(activations),
+        "accumulate": accumulate,
+        "devices": number,
+        "there": there,
+        "whose": whose,
+        "checkpoint": checkpoint,
+        "disk": (hparams.run.num_kept + 1) * checkpoint + 2 * state,
+    }
+
+
+def _memory_text(memory: dict[str, Any], hparams: HParams) -> str:
+    needed, there = memory["needed"], memory["there"]
+    state, moments, activations = (_size(memory[name]) for name in ("weights", "moments", "activations"))
     remat = "or set remat=true, " if "remat" in config.fields(type(hparams)) else ""
     advice = "" if needed <= there else f"\n  too little: raise --accumulate, {remat}or take a smaller recipe"
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
-        f"  weights {_size(state)}, {type(optimizer).__name__}'s moments {_size(moments)}, gradients {_size(state)} "
-        f"(twice where they accumulate), activations {_size(activations)}: batches are computed in "
-        f"{accumulate} x {number} parts (--accumulate, --devices)\n"
-        f"  there: {_size(there)}, {whose}{advice}\n\n"
-        f"Disk: {_size((hparams.run.num_kept + 1) * (state + moments) + 2 * state)}\n"
-        f"  {hparams.run.num_kept} checkpoints of {_size(state + moments)} and one that is being written, best and "
-        f"averaged weights {_size(state)} each"
+        f"  weights {state}, {memory['optimizer']}'s moments {moments}, gradients {state} "
+        f"(twice where they accumulate), activations {activations}: batches are computed in "
+        f"{memory['accumulate']} x {memory['devices']} parts (--accumulate, --devices)\n"
+        f"  there: {_size(there)}, {memory['whose']}{advice}\n\n"
+        f"Disk: {_size(memory['disk'])}\n"
+        f"  {hparams.run.num_kept} checkpoints of {_size(memory['checkpoint'])} and one that is being written, best "
+        f"and averaged weights {state} each"
     )
 
 

@@ -7,6 +7,7 @@ import os
 import statistics
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -27,14 +28,22 @@ _SIDE = 1024  # of the matrix that stands for all weights
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-def hours_text(
+class Hours(NamedTuple):
+    """The hours that a training takes, between `least` and `most`, and what the figure is based on."""
+
+    least: float
+    most: float
+    text: str
+
+
+def expect_hours(
     planned: Callable[[int], float],
     steps: int,
     dtype: str,
     output_dir: str | os.PathLike[str] | None = None,
     *,
     xla: bool = False,
-) -> str:
+) -> Hours:
     """Returns the hours that a training of `steps` updates takes, and what the figure is based on.
 
     If the run in `output_dir` has trained already, the figure is based on its rate. Otherwise it is a range, based on
@@ -49,21 +58,27 @@ def hours_text(
     if found is not None:
         rate, step = found
         rest = _hours(max(flops - planned(step), 0) / rate)
-        return (
+        hours = flops / rate / 3600
+        return Hours(
+            hours,
+            hours,
             f"hours expected: {_hours(flops / rate)} in all, {rest} from step {step:,}, without evaluations\n"
-            f"  based on the {rate / 1e9:,.0f} GFLOP/s of this run's last lines in {METRICS_FILE}"
+            f"  based on the {rate / 1e9:,.0f} GFLOP/s of this run's last lines in {METRICS_FILE}",
         )
     speed = device_flops_per_second(tf.distribute.get_strategy(), dtype)
     gpus = len(tf.config.list_physical_devices("GPU"))
     least, most = GPU_UTILISATION[xla] if gpus else UTILISATION
-    low, high = (_hours(flops / speed / share) for share in (most, least))
+    fast, slow = (flops / speed / share for share in (most, least))
+    low, high = _hours(fast), _hours(slow)
     device = "one GPU" if gpus else "the CPUs"
-    return (
+    return Hours(
+        fast / 3600,
+        slow / 3600,
         f"hours expected: {low} to {high} on {device} of this machine, without evaluations: an estimate\n"
         f"  based on matrix products at {speed / 1e9:,.0f} GFLOP/s, measured now (too low if the machine is busy); "
         f"trainings\n  have reached {100 * least:g}% to {100 * most:g}% of that (benchmarks/README.md)"
         + ("; XLA's compilations, a minute or more each, are not in it" if gpus and xla else "")
-        + (f"; its {gpus} GPUs can share the work" if gpus > 1 else "")
+        + (f"; its {gpus} GPUs can share the work" if gpus > 1 else ""),
     )
 
 

@@ -18,6 +18,7 @@ from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.progress import Progress
 from t2t_lite.runs.recipe_request import Recipe
 from t2t_lite.signals import Stopped, StopSignals
+from t2t_lite.verbosity import said, say
 
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
@@ -78,6 +79,8 @@ class Result:
         }
         lines += [f"{name + ':':14}{path}" for name, path in files.items()]
         run = shlex.quote(self.output_dir)
+        if said.quiet:
+            return "\n".join(lines)
         return "\n".join([*lines, f"\nNext: t2t-lite-decoder --output_dir={run}   (reads lines, writes translations)"])
 
 
@@ -102,15 +105,10 @@ def plan_start(request: StartRequest) -> Start:
     spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
-    weight = getattr(spec.hparams, "guided_alignment", 0.0)
-    if weight and not problem.aligned:
-        raise UsageError(
-            f"guided_alignment={weight:g} needs the alignments of the training text, and {problem.name} has none. Give "
-            "--problem=text2text --alignments=align, for files such as train.align beside train.en and train.de."
-        )
+    problem.check_aligned(getattr(spec.hparams, "guided_alignment", 0.0))
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
-        print(note, flush=True)
+        say(note)
     check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:
@@ -252,9 +250,11 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
-                trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
+                failure = trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
                 trainer.workers.barrier()
+            if failure is not None:
+                raise failure
         return None if found is None else Result(start.output_dir, *found, trainer.store)
     except Stopped as stopped:
         from t2t_lite.runs.run_dir import has_checkpoint
@@ -319,7 +319,7 @@ def _record(
     computed = describe_computation(trainer.strategy, trainer.workers, **how)
     if trainer.workers.is_chief and first > 1 and trains:
         for line in remarks(trainer.output_dir, first, computed):
-            print(line, flush=True)
+            say(line)
     return record_start(
         trainer.output_dir,
         request=start.request.as_dict(),

@@ -21,7 +21,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus, share_processors
 from t2t_lite.distributed.workers import Workers
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
@@ -33,6 +33,7 @@ from t2t_lite.runs.record import METRIC, make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
+from t2t_lite.runs.started_from import keep_import
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.signals import BEFORE_FIRST_STEP, Stopped, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
@@ -46,7 +47,8 @@ from t2t_lite.training.loop import Batch, Loop, Updates
 from t2t_lite.training.non_finite import NonFiniteGuard, diagnose
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, read_accumulate
 from t2t_lite.training.step import OutOfMemoryError, TrainStep
-from t2t_lite.training.warm_start import warm_start
+from t2t_lite.training.warm_start import find_run, warm_start
+from t2t_lite.verbosity import say
 
 _WHAT_IS_THERE = Devices()
 
@@ -69,13 +71,15 @@ class Trainer:
         share_processors(batch_shapes(hparams.batch, None)[0][0] // (devices.number or 1), hparams.jit)
         self.strategy = make_strategy(devices, self.output_dir)
         self.workers = Workers(self.strategy)
-        metric = spec.make_problem().make_metric()
+        problem = spec.make_problem()
+        metric = problem.make_metric()
         self._signature = comparable_signature(metric)
         source, target = store.source_vocabulary, store.target_vocabulary
         sizes = source.size, target.size, source is target
         keras.utils.set_random_seed(hparams.seed % 2**32)  # of the initial weights
         with self.strategy.scope():
             self.model = build_model(spec.model, hparams, *sizes, training=True)
+            problem.check_aligned(self.model.guided_alignment)  # of a model of one's own, the recipe may not say it
             self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
             self.schedule = model_schedule(hparams, self.model)
             self.checkpoints = Checkpoints(
@@ -132,6 +136,8 @@ class Trainer:
                 self.checkpoints, self.store, self.spec, warm_start_from, self._say, with_optimizer
             )
             self.schedule.forget_losses()
+        if not step and self.workers.is_chief:
+            keep_import(self.output_dir, find_run(warm_start_from) if warm_start_from else None)
         if reset_optimizer:
             if not step:
                 raise UsageError(f"{self.output_dir} has no checkpoint whose optimizer --reset_optimizer could reset.")
@@ -146,7 +152,7 @@ class Trainer:
         skip_bad_batches: int = 0,
         note: Callable[[Mapping[str, object]], None] = lambda facts: None,
         callbacks: Sequence[Any] = (),
-    ) -> None:
+    ) -> TrainingError | None:
         """Trains to the end of the recipe, from the step that `begin` set.
 
         Args:
@@ -154,6 +160,9 @@ class Trainer:
             skip_bad_batches: how many batches whose loss or gradient is not finite the whole run may leave out.
             note: is given facts that change what the last bits depend on.
             callbacks: as `runs.callbacks.Callbacks`; the chief's are called.
+
+        Returns:
+            As `Callbacks.end`.
         """
         hparams, first, stop = self.spec.hparams, self._step + 1, stop or StopSignals()
         steps = hparams.train_steps
@@ -161,7 +170,7 @@ class Trainer:
         scores = {step: score for step, score in past_scores(self.output_dir).items() if step < first}
         if first > steps and self.workers.broadcast(self._step in scores):
             self._say(f"{self.output_dir} is at step {first - 1:,} of {steps:,}: there is nothing to train.")
-            return
+            return None
         if first > 1:
             self._say(f"Resuming from step {first - 1:,} of {steps:,}.")
         with contextlib.ExitStack() as at_the_end:
@@ -206,9 +215,10 @@ class Trainer:
                 try:
                     Loop(*parts, self.schedule, scores, self.optimizer.start, stop).run(first)
                 except Stopped:
-                    told.end()
+                    told.end(stopped=True)
                     raise
-                told.end()
+                failure = told.end()
+        return failure
 
     @property
     def first_step(self) -> int:
@@ -260,7 +270,7 @@ class Trainer:
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
-            print(text, flush=True)
+            say(text)
 
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""

@@ -80,6 +80,11 @@ def check_source(warm_start_from: str, model: str, hparams: HParams, with_optimi
     return run, path
 
 
+def find_run(warm_start_from: str) -> Path:
+    """Returns the run whose weights a warm start reads."""
+    return _find(warm_start_from, with_optimizer=False)[0]
+
+
 def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
     """Returns the run that a path names, and the path of its checkpoint.
 

@@ -17,7 +17,7 @@ import pytest
 
 from t2t_lite import registry
 from t2t_lite.cli import compare
-from t2t_lite.compare.table import Row, table
+from t2t_lite.compare.table import Row, make_table
 from t2t_lite.errors import TrainingError
 from t2t_lite.metrics import bleu
 from t2t_lite.models.transformer_cost import TransformerCost
@@ -75,11 +75,13 @@ def test_a_set_and_an_ensemble_of_it(tmp_path: Path, capfd: pytest.CaptureFixtur
     done = json.loads((tmp_path / "runs.json").read_text("utf-8"))
     done["runs"]["tiny+dropout=0.2-2"].update(request={}, peak_mib=10**6)  # as where the run was stopped
     (tmp_path / "runs.json").write_text(json.dumps(done), "utf-8")
-    assert compare.main(command) == 0  # nothing is trained again
-    said = capfd.readouterr().out
+    assert compare.main([*command, "--json"]) == 0  # nothing is trained again
+    out, said = capfd.readouterr()
+    assert json.loads(out)["rows"] == json.loads((tmp_path / "table.json").read_text("utf-8"))
     begun = [line for line in said.splitlines() if " updates, " in line]
     assert [line.partition(",")[0] for line in begun] == [f"tiny+dropout=0.2-2: {steps} updates"]
-    assert "\n\ntoy_reverse, test set\n" in said
+    assert compare.main([*command, "--format=latex", "--quiet"]) == 0
+    assert capfd.readouterr().out == (tmp_path / "table.tex").read_text("utf-8")
     assert json.loads((tmp_path / "table.json").read_text("utf-8"))[0]["peak_mib"] == 10**6
     assert (tmp_path / "tiny+dropout=0.2-2" / "metrics.jsonl").read_text("utf-8").splitlines() == lines
 
@@ -128,7 +130,7 @@ def _row(name: str, hypotheses: list[str], flops: float = 1e9, **budget: float) 
 def test_the_table() -> None:
     rows = [_row("one", ["a b c d e 0"] * 9), _row("<two>", ["a b c d e 0"] * 8 + ["x"], 4e9)]
     rows = [row.against(rows[0]) for row in rows]
-    lines = table(rows, "title").splitlines()
+    lines = make_table(rows, "title").format("text").splitlines()
     assert lines[0] == "title"
     assert lines[1].split() == "BLEU p dev BLEU dev loss parameters updates FLOPs tokens/s sent/s MiB".split()
     assert lines[2].split()[:2] == ["one", f"{rows[0].mean:.2f}"]
@@ -150,7 +152,7 @@ def test_the_table() -> None:
 )
 def test_the_table_says_the_budget(budgets: list[dict[str, float]], shown: str) -> None:
     rows = [_row(name, ["a"], **budget) for name, budget in zip(("a", "b*2"), budgets, strict=True)]
-    assert f"budget: {shown}" in table(rows, "title").split("\n")
+    assert f"budget: {shown}" in make_table(rows, "title").format("text").split("\n")
 
 
 @pytest.mark.commit

@@ -155,7 +155,7 @@ def test_line_breaks_and_texts_that_are_kept_whole(tmp_path: Path, caplog: pytes
     pairs = [*PLAIN, ("copy %s\nto <b>%s</b>", "kopiere %s\r\nnach <b>%s</b>\n")]
     store = _prepared(tmp_path, {"train": pairs, "dev": pairs}, line_breaks="symbol", keep_whole="%s,<b>,keep.txt")
     assert "Line breaks" not in caplog.text
-    assert "--keep_whole: no training pair holds 'keep.txt'." in caplog.messages
+    assert "--keep_whole (--symbols): no training pair holds 'keep.txt'." in caplog.messages
     text = "kopiere %s\nnach <b>%s</b>\n"
     assert store.text("dev")[1][-1] == text
     vocabulary = store.target_vocabulary

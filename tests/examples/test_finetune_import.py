@@ -49,6 +49,7 @@ def _read(path: Path) -> list[str]:
 def test_the_page_runs_as_it_is_written(tmp_path: Path) -> None:
     assert len(_WORDS) == 10
     shutil.copytree(GOLDEN / "toy", tmp_path / "opus-en-de")
+    (tmp_path / "opus-en-de" / "LICENSE").write_text("Creative Commons\n\nAttribution 4.0 International\n")
     _write(tmp_path / "words", "train", _WORDS)
     _write(tmp_path / "words", "dev", _DEV)
     problem = registry.problem("toy_ende")
@@ -70,6 +71,14 @@ def test_the_page_runs_as_it_is_written(tmp_path: Path) -> None:
     assert not any("grill" in line for line in before)
     assert after == wanted
     assert _read(tmp_path / "served.de") == wanted
+    (export,) = (tmp_path / "runs" / "words" / "export").glob("[0-9]*")
+    card = json.loads((export / "assets" / "model_card.json").read_text("utf-8"))
+    readme = (export / "README.md").read_text("utf-8")
+    assert (card["fine_tuned_from"]["toolkit"], "imported" in card) == ("Marian", False)
+    assert "fine-tuned from an imported one. The licence that that one came with, cc-by-4.0," in card["licence"]
+    assert "\nlicense: cc-by-4.0\n" in readme
+    assert "- Fine-tuned from a model of: Marian\n" in readme
+    assert (export / "LICENSE").read_bytes() == (tmp_path / "opus-en-de" / "LICENSE").read_bytes()
     scores = [json.loads(line) for line in _read(tmp_path / "runs" / "corpus" / "metrics.jsonl")]
     losses = [row["dev_loss"] for row in scores if "dev_loss" in row]
     assert min(losses) == losses[-1] or min(losses) < losses[0]

@@ -49,3 +49,17 @@ def test_without_a_piece_line_breaks_are_spaces() -> None:
     vocabulary = train_vocabulary([line.replace("\n", " ") for line in LINES] * 9, size=60)
     assert not vocabulary.keeps_line_breaks
     assert _graph_and_python(vocabulary, "Hello\r\n\nall files\n") == ("Hello all files",) * 2
+
+
+def test_bytes_write_no_line_break() -> None:
+    """A model may write the bytes of any character, and each line has one line as its output."""
+    vocabulary = train_vocabulary([line.replace("\n", " ") for line in LINES] * 9, size=320, byte_fallback=True)
+    assert not vocabulary.keeps_line_breaks
+    names = vocabulary.pieces(range(vocabulary.size))
+    breaks = [names.index(name) for name in ("<0x0D>", "<0x0A>", "<0x0A>")]
+    ids = [*vocabulary.encode("all"), *breaks, *vocabulary.encode("copy")]
+    assert vocabulary.decode(ids) == GraphText(vocabulary).decode([ids]).numpy()[0].decode() == "all  copy"
+    assert _graph_and_python(vocabulary, "Hello\r\n\nall files\n") == ("Hello all files",) * 2
+    with_symbol = train_vocabulary(LINES * 9, size=320, byte_fallback=True, whole=["\n"])
+    assert with_symbol.keeps_line_breaks
+    assert _graph_and_python(with_symbol, "Hello\n\nall") == ("Hello\n\nall",) * 2

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import t2t_lite
 from t2t_lite.cli import decoder, exporter, importer
 from t2t_lite.cli.output import Form
 from t2t_lite.decoding.alignments import BLANK, Alignment, check_aligns
@@ -72,6 +73,14 @@ def test_the_decoder_writes_what_marian_writes(tmp_path: Path, capfdbinary: pyte
     hard = _rows(_decode(capfdbinary, f"--output_dir={run}", text, "--alignments=hard"))
     assert [ours for _, ours in hard] == _golden("aligned_first", "hard")
     assert hard[0][0] == "gö dälá."
+    model = t2t_lite.load(run)
+    [[best]] = model.nbest(["ro ri."], 1, alignments=True)
+    assert " ".join(f"{i}-{j}" for i, j in best.alignment.links()) == hard[0][1]
+    assert best.alignment.source == ["▁ro", "▁ri", ".", "</s>"]
+    assert model.nbest(["ro ri."], 1)[0][0].alignment is None
+    assert model.translate(["ro ri. Ro ri."], split_sentences=True) == ["gö dälá. " + model.translate(["Ro ri."])[0]]
+    with pytest.raises(UsageError, match="Sentences that are translated one by one, and joined, have no alignment"):
+        model.nbest(["ro ri."], 1, alignments=True, split_sentences=True)
 
 
 @pytest.mark.nightly
@@ -85,6 +94,9 @@ def test_weights_in_text_and_in_an_export_are_those_of_marian(
         soft = _rows(_decode(capfdbinary, model, text, "--alignments=soft"))
         for (_, ours), wanted in zip(soft, _golden("aligned", "soft"), strict=True):
             np.testing.assert_allclose(_weights(ours), _weights(wanted), rtol=0, atol=3e-6)
+    exported = t2t_lite.load(base)
+    assert exported.nbest(["ro ri."], 1, alignments=True)[0][0].alignment.links()
+    assert exported.nbest(["ro ri."], 1)[0][0].alignment is None
     rows = _decode(capfdbinary, f"--saved_model={base}", text, "--alignments=hard", "--json").splitlines()
     found = [json.loads(row) for row in rows]
     links = [" ".join(f"{i}-{j}" for i, j in one["outputs"][0]["alignment"]) for one in found]

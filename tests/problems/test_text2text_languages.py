@@ -167,7 +167,7 @@ def test_each_pair_needs_a_dev_set(folder: Path) -> None:
 def test_the_other_direction_is_not_labelled_wrongly(folder: Path) -> None:
     with pytest.raises(UsageError, match="labels of target languages on the wrong side"):
         registry.problem("text2text_rev", source_dir=str(folder), languages="en-de,en-fr")
-    with pytest.raises(UsageError, match="'>>de<<' is the label of a target language"):
+    with pytest.raises(UsageError, match=r"--keep_whole \(--symbols\): '>>de<<' is the label of a target language"):
         _problem(folder, keep_whole=">>de<<,%s")
 
 

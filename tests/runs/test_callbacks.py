@@ -140,6 +140,22 @@ def test_one_that_stops_or_breaks_ends_the_run_which_resumes(
     assert_same_bits(tensors(folder / "ended", STEPS), tensors(folder / "plain", STEPS))
 
 
+class BreaksAtTheEnd(keras.callbacks.Callback):
+    def on_train_end(self, logs: Any = None) -> None:
+        raise ZeroDivisionError("of a stranger")
+
+
+@pytest.mark.nightly
+def test_one_that_breaks_at_the_end_is_an_error_after_the_scores(folder: Path, plain: LoadedRun) -> None:
+    with pytest.raises(TrainingError, match=r"BreaksAtTheEnd.on_train_end .* complete: its weights and scores are sav"):
+        train(folder / "complete", BreaksAtTheEnd())
+    assert (folder / "complete/test.scores.json").exists()
+    assert (folder / "complete/test.hyp.txt").read_bytes() == (folder / "plain/test.hyp.txt").read_bytes()
+    with pytest.raises(TrainingError, match="BreaksAtTheEnd.on_train_end .* the same command resumes it"):
+        train(folder / "stopped", BreaksAtTheEnd(), Stops())
+    assert not (folder / "stopped/test.scores.json").exists()
+
+
 @pytest.mark.commit
 def test_what_is_no_callback_is_refused(folder: Path) -> None:
     for wrong, message in (

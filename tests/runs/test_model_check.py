@@ -12,6 +12,7 @@ from keras import ops
 
 from t2t_lite import config, registry
 from t2t_lite.errors import UsageError
+from t2t_lite.layers.recording import recorder
 from t2t_lite.models import base
 from t2t_lite.models.bytenet import ByteNet
 from t2t_lite.models.convs2s import ConvS2S
@@ -148,6 +149,20 @@ def _relogit(change: Any) -> dict[str, Any]:
     return {"start": _with_step(lambda logits, state: (change(logits), state))}
 
 
+LAYER = keras.layers.Layer()
+
+
+def _recording(weights: Callable[[Any], Any]) -> dict[str, Any]:
+    """Members of a model that learns alignments and records `weights(batch)` as those of its head."""
+
+    def hidden(self: Any, batch: Any, seed: Any = None) -> Any:
+        if give := recorder(LAYER):
+            give(weights(batch))
+        return _Sound.hidden(self, batch)
+
+    return {"guided_alignment": 0.1, "alignment_attention": LAYER, "hidden": hidden}
+
+
 LEFT = "step has to compute with the `fixed` and `state` that it is given, not with start's memory"
 CHANGES = "in training it changes variables by itself ("
 SIZES = "It is traced with unknown sizes, as in training: keras.ops.shape(x) has them, x.shape has None."
@@ -227,6 +242,18 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
         {"from_hparams": classmethod(_called), "hidden": lambda self, batch, seed=None: [][3]},
         "from_hparams raised IndexError: list index out of range ({file}, line ",
     ),
+    "no head that learns alignments": (
+        {"guided_alignment": 0.1},
+        "guided_alignment is 0.1, and alignment_attention is None; it has to return the layer that learns them.",
+    ),
+    "alignments that nothing records": (
+        {"guided_alignment": 0.1, "alignment_attention": LAYER},
+        "hidden gave the recorder of alignment_attention 0 arrays, not one (t2t_lite.layers.recording: recorder(layer)",
+    ),
+    "alignments of another shape": (
+        _recording(lambda batch: ops.zeros((2, 1, 5, 7))),
+        "what alignment_attention records is float32 [2, 1, 5, 7], not [2, any, 7, 5], which is [B, H, T, S] with B=2",
+    ),
     "kinds": ({"attention_kinds": ("self",)}, "attention_kinds is ('self',); there are encoder, decoder, memory."),
 }
 
@@ -288,6 +315,13 @@ def test_the_softmax_layers_table_may_be_computed_from_weights() -> None:
 def test_a_further_loss_and_none_pass() -> None:
     _make(_with_sums(None, groups=0))
     _make(_with_sums(ops.ones((2, 3)), further_loss=lambda self, sums: ops.sum(sums, 1)))
+
+
+def test_a_head_that_learns_alignments_passes() -> None:
+    def weights(batch: Any) -> Any:
+        return ops.einsum("bt,bs->bts", ops.ones_like(batch["target"]), batch["source"])[:, None]
+
+    _make(_recording(weights))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -29,13 +29,13 @@ def test_hours_are_those_of_the_run_where_it_has_trained(tmp_path: Path) -> None
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines).encode() + b"[" * 100_000 + b"\n\xff\n"
     (tmp_path / "metrics.jsonl").write_bytes(text + b'{"step": 30, "fl')  # a crash cut it off
-    found = estimates.hours_text(lambda steps: 1.8e12 * steps, 40, "float32", tmp_path)
+    found = estimates.expect_hours(lambda steps: 1.8e12 * steps, 40, "float32", tmp_path).text
     assert found.startswith("hours expected: 10 in all, 5.0 from step 20, without evaluations\n")
     assert found.endswith("based on the 2 GFLOP/s of this run's last lines in metrics.jsonl")
 
 
 def test_hours_are_estimated_where_nothing_has_trained(tmp_path: Path) -> None:
-    found = estimates.hours_text(lambda steps: 1e11 * steps, 100, "float32", tmp_path)
+    found = estimates.expect_hours(lambda steps: 1e11 * steps, 100, "float32", tmp_path).text
     match = re.match(r"hours expected: ([\d.e+-]+) to ([\d.e+-]+) on .*: an estimate\n", found)
     assert match is not None
     rate = re.search(r"matrix products at ([\d,]+) GFLOP/s, measured now", found)
@@ -50,7 +50,7 @@ def test_hours_on_a_gpu_are_those_that_one_has_shown(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(estimates, "device_flops_per_second", lambda strategy, dtype: 760e12)
     flops = 100_000 * 25_088 * 381.4e6  # `base`, whose update took 0.064 s with XLA and 0.422 s without
     for xla, hours in ((True, 100_000 * 0.064 / 3600), (False, 100_000 * 0.422 / 3600)):
-        found = estimates.hours_text(lambda steps: flops * steps / 100_000, 100_000, "bfloat16", xla=xla)
+        found = estimates.expect_hours(lambda steps: flops * steps / 100_000, 100_000, "bfloat16", xla=xla).text
         match = re.match(r"hours expected: ([\d.]+) to ([\d.]+) on one GPU of this machine", found)
         assert match is not None
         low, high = float(match[1]), float(match[2])
