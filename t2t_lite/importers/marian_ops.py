@@ -58,7 +58,7 @@ class GraphMarian(tf.Module):
         text = tf.strings.reduce_join(
             tf.ragged.map_flat_values(lambda flat: tf.gather(self._texts, self._known(flat)), ids), axis=1
         )
-        return tf.strings.regex_replace(tf.strings.regex_replace(utf_8(text), BREAKS, " "), "^ +", "")
+        return tf.strings.regex_replace(utf_8(text), "^ +", "")
 
     def display_pieces(self, ids: Any) -> Any:
         """int32 of any shape -> string: the piece; that of PAD for an id that does not exist."""

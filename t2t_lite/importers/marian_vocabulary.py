@@ -126,8 +126,7 @@ class MarianVocabulary(AnyVocabulary):
 
     def text_of(self, ids: Iterable[int]) -> str:
         """Returns the text of all `ids`, as Marian's users join pieces; U+FFFD stands for bytes of no character."""
-        text = b"".join(self.texts[i] for i in self._known(ids)).decode(errors="replace")
-        return breaks_as_spaces(text).lstrip(" ")
+        return b"".join(self.texts[i] for i in self._known(ids)).decode(errors="replace").lstrip(" ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of each id; that of PAD for an id that does not exist."""
