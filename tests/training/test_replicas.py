@@ -23,7 +23,7 @@ WITHOUT_AVX512 = 3  # factor of these bounds where bfloat16 products are compute
 # precision:dropout:accumulate[:optimizer:model[:packing]]
 FLOAT, BFLOAT, PLAIN, PLAIN_PARTS = "float32:0.1:1", "bfloat16:0.1:1", "float32:0:1", "float32:0:3"
 PARTS = "float32:0.1:3"
-HALF = "float16:0.1:1"  # whose first updates overflow
+HALF = "float16:0.1:1"
 RNN = f"{FLOAT}:adafactor:rnn"  # another model and, in the same updates, an optimizer whose slots are sums over axes
 GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T = (
     f"{FLOAT}:adam:{model}"
