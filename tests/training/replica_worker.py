@@ -47,7 +47,6 @@ RNNS: dict[str, dict[str, Any]] = {
 BYTENETS: dict[str, Any] = {"bytenet": "paper", "bytenet_t2t": "tensor2tensor"}
 # The balance losses weigh 100 times as much as in Shazeer et al., so that an error in them would show.
 EXPERTS: dict[str, Any] = {"d_model": 32, "d_ff": 32, "num_experts": 4, "experts_per_token": 2, "balance_weight": 1.0}
-OVERFLOWS = 2.0**26  # the first loss scale in float16, so that the first updates are left out
 BATCH_TOKENS, MAX_LENGTH = 512, 64
 
 Row = tuple[int, ...]  # a seed's two words, the row's number in the global batch, sizes of what is drawn for a row
@@ -124,8 +123,6 @@ def train(
     with strategy.scope():
         model = make_model(hparams.model, hparams, size, size, True)
         optimizer = make_optimizer(hparams, [w.value for w in model.trainable_weights])
-    if optimizer.loss_scale is not None:
-        optimizer.loss_scale.variables["scale"].assign(OVERFLOWS)
     packing, parts = hparams.packing, (model, optimizer, strategy, hparams.optimization)
     step = TrainStep(*parts, accumulate=accumulate, seed=1, jit=False, packed=packing)
     split = store.split("train")

@@ -56,21 +56,22 @@ class Setup:
         return [variable.numpy() for variable in (*self.optimizer.variables, *slots)]
 
 
-def _updates(name: str, precision: str) -> list[StepResult]:
-    """By plain gradient descent: Adam moves a weight whose gradient is mere rounding as far as any other."""
-    setup = Setup(config.replace(VARIANTS[name], dropout=0.1, precision=precision, optimizer="sgd"))
-    return [setup.update(0.1) for _ in range(STEPS)]
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", FAMILIES)
 def test_updates_are_close_to_those_in_float32(name: str) -> None:
-    exact, half = _updates(name, "float32"), _updates(name, "float16")
-    np.testing.assert_allclose([r.loss for r in half], [r.loss for r in exact], rtol=1e-3)
-    np.testing.assert_allclose([r.grad_norm for r in half], [r.grad_norm for r in exact], rtol=1e-2)
-    assert exact[-1].loss < exact[0].loss
-    assert {r.loss_scale for r in half} == {2.0**15}
-    assert {r.loss_scale for r in exact} == {0.0}
+    """Each begins with the weights of float32: a ReLU that rounding switches would soon lead elsewhere."""
+    hparams = config.replace(VARIANTS[name], dropout=0.1, optimizer="sgd")
+    exact, half = Setup(hparams), Setup(config.replace(hparams, precision="float16"))
+    ours, theirs = [], []
+    for _ in range(STEPS):
+        for weight, value in zip(half.model.weights, exact.model.weights, strict=True):
+            weight.assign(value)
+        ours.append(half.update(0.1))
+        theirs.append(exact.update(0.1))
+    np.testing.assert_allclose([r.loss for r in ours], [r.loss for r in theirs], rtol=5e-4)
+    np.testing.assert_allclose([r.grad_norm for r in ours], [r.grad_norm for r in theirs], rtol=2e-2)
+    assert {r.loss_scale for r in ours} == {2.0**15}
+    assert {r.loss_scale for r in theirs} == {0.0}
 
 
 @pytest.mark.commit("graph")
