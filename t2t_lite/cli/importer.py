@@ -202,10 +202,13 @@ def _run(args: argparse.Namespace) -> int:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
             return 143 if isinstance(stopped, Terminated) else 130
         print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
-    run = shlex.quote(args.output_dir)
+    _say_next(shlex.quote(args.output_dir))
+    return 0
+
+
+def _say_next(run: str) -> None:
     say(f"\nNext: t2t-lite-decoder --output_dir={run} --input=FILE")
     say(f"or:   t2t-lite-exporter --output_dir={run}   (for TensorFlow Serving, CTranslate2 and others)")
-    return 0
 
 
 def _print_json(args: argparse.Namespace, parameters: int, check: tuple[list[str], list[str]]) -> None:
