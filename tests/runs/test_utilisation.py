@@ -110,4 +110,4 @@ def test_describe_shows_the_flops_of_the_whole_training(toy_store: Store, small_
         TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=vocab_size
     )
     flops = 3 * cost.training_flops(split.source.lengths, split.target.lengths)
-    assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused", Devices())
+    assert f"\n  the whole training: {flops:.2e} FLOP on real tokens\n" in describe(spec, "unused", Devices()).text

@@ -118,7 +118,7 @@ def test_wrong_flags_of_the_exporter(run: Run, trained: tuple[Path, str], tmp_pa
     cases = [
         (["--checkpoint=7"], 2, "There is no checkpoint '7'"),
         ([f"--export_dir={tmp_path / 'file'}"], 2, f"--export_dir={tmp_path}/file: {tmp_path}/file is not a folder."),
-        (["--precision=float16"], 2, "invalid choice: 'float16'"),
+        (["--precision=float64"], 2, "invalid choice: 'float64'"),
         (["--signatures=score,nbst"], 2, "--signatures: there is no 'nbst', only serving_default, nbest, score"),
         (["--format=ctranslate2", "--warmup_batch_size=4"], 2, "--warmup_batch_size is for TensorFlow Serving"),
     ]
