@@ -58,10 +58,8 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
     assert scored["loss"] == pytest.approx(loss, rel=0.05)
     base = tmp_path / "export"
     done = run("exporter", f"--output_dir={folder}", f"--export_dir={base}", "--precision=int8")
-    share, processors = done.stderr.removesuffix("\n").split("\n")
-    assert share == "int8: 100.0% of the numbers in the matrices of the model; all else is float32."
-    assert processors.startswith("warning: int8 runs only on ")
-    assert processors.endswith(" This machine can run it.")
+    assert done.stderr == "int8: 100.0% of the numbers in the matrices of the model; all else is float32.\n"
+    assert "int8: x86 processors with VNNI instructions" in done.stdout
     card = json.loads((base / "1" / "assets" / "model_card.json").read_text())
     assert card["hparams"]["precision"] == "int8"
     assert [score["value"] for score in card["scores"]] == [score["value"] for score in scored["scores"]]
@@ -89,7 +87,8 @@ def test_eight_bits_in_an_export_and_without(run: Run, trained: tuple[Path, str]
     for one, other, integers in zip(*found, strict=True):
         assert one["text"] == other["text"]
         assert one["score"] == pytest.approx(other["score"], abs=1e-4)
-        assert one["score"] == pytest.approx(integers["score"], abs=0.1)
+        assert one["text"] != integers["text"] or one["score"] == pytest.approx(integers["score"], abs=0.1)
+    assert sum(one["text"] == integers["text"] for one, _, integers in zip(*found, strict=True)) > 12
 
 
 @pytest.mark.nightly
