@@ -91,7 +91,7 @@ def test_an_export_translates_as_the_run_does(run: Run, a_run: Path, tmp_path: P
     assert run("exporter", f"--output_dir={a_run}", f"--export_dir={tmp_path}").stderr == ""
     exported = _outputs(run("decoder", f"--saved_model={tmp_path}", "--json", input=LINES))
     done = run("decoder", f"--output_dir={a_run}", "--json", input=LINES)
-    assert re.fullmatch(r"1 of 15 source pieces .* \(first in 'z'\)\.\n", done.stderr)
+    assert re.fullmatch(r"1 of (15|24) source pieces .* \(first in 'z'\)\.\n", done.stderr)
     ours = _outputs(done)
     assert len(ours) == 4
     for one, other in zip(exported, ours, strict=True):
