@@ -99,7 +99,7 @@ def test_every_output_is_a_tree_over_its_words(make: Any, sampler: str | None) -
     _assert_trees(*_searched(make(), 4, 24, early=False, sampler=sampler))
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_a_short_budget_closes_in_time() -> None:
     """A source's length, its end symbol included, and 2: one phrase around the words, and the end."""
     ids, scores = _searched(_transformer(), 1, 2)

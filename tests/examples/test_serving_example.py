@@ -249,6 +249,7 @@ def test_the_gate_is_run_with_flags_that_it_has(monkeypatch: pytest.MonkeyPatch)
     assert {"name": "gate", "mountPath": "/gate", "readOnly": True} in GATE["volumeMounts"]
 
 
+@pytest.mark.nightly
 def test_docker_sees_whether_the_model_is_there(server: Server) -> None:
     command, *rest = SERVING["healthcheck"]["test"]
     port = server.rest.rpartition(":")[2]

@@ -225,6 +225,7 @@ def _requests(exported: Exported) -> list[Any]:
     return [log.predict_log.request for log in logs]
 
 
+@pytest.mark.nightly
 def test_the_warm_up_covers_every_signature_and_runs(exported: Exported, version: Version) -> None:
     seen = []
     for request in _requests(exported):

@@ -66,6 +66,7 @@ def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) ->
             assert row == [""] * K
 
 
+@pytest.mark.nightly
 def test_a_long_sentence_is_cut_for_the_model_but_not_in_its_tree(parser: Exported, loaded: Version) -> None:
     lines = [" ".join(parser.lines[:6]), "( " * 100_000, parser.lines[0]]
     answer = decoded(run(loaded, "serving_default", lines)["outputs"])

@@ -45,7 +45,7 @@ def test_workers_end_when_one_does_not_come(flags: list[str], tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_signals_are_heeded_while_a_worker_waits(flags: list[str], tmp_path: Path) -> None:
     job = Job(tmp_path / "run", 2, *flags, missing=1)
     job.say("Waiting for worker 2 at ")

@@ -66,6 +66,7 @@ def test_the_head_that_aligns_is_that_of_marian(name: str, layer: int) -> None:
     assert np.count_nonzero(errors > 0.5) == 3
 
 
+@pytest.mark.nightly
 def test_the_decoder_writes_what_marian_writes(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     run = _import("aligned_first", tmp_path, opus_npz_yml=_TRAINED)
     assert b"alignments:    of layer 1 of the decoder, first head\n" in capfdbinary.readouterr().out

@@ -26,7 +26,7 @@ def _import(folder: Path) -> Imported:
     return tensor2tensor.read([folder], target_space_id=None if folder.name == "no_target_space" else space)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_logits_are_those_of_tensor2tensor(shared_data: Callable[[str], Path]) -> None:
     folders = [folder for folder in sorted(shared_data("t2t_golden").iterdir()) if (folder / "golden.npz").is_file()]
     assert {"relative", "cubbitt", "base_v1", "positions_learned", "t2t_test_ckpt"} <= {f.name for f in folders}

@@ -83,6 +83,7 @@ def test_they_are_computed_one_by_one(translator: Translator, in_blocks: list[An
     assert not in_blocks
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("jit", [False, True])
 def test_training_computes_them_in_blocks_with_xla_alone(
     translator: Translator, in_blocks: list[Any], jit: bool

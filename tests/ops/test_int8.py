@@ -143,7 +143,7 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.nd
     return run(tf.constant(source), tf.constant(target)).numpy()
 
 
-@pytest.mark.commit("{}")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "changes",
     [

@@ -146,7 +146,7 @@ def _build(name: str, precision: str, seed: int) -> Any:
     return model
 
 
-@pytest.mark.commit("convs2s/sizes-bfloat16")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
