@@ -43,7 +43,7 @@ def test_batches_are_those_of_the_run(run: LoadedRun, folder: Path, first_step: 
     wanted = [*_wanted(run._run.members[0].store(), run._run.spec.hparams, first_step, 40)]
     found = t2t_lite.dataset(run, first_step=first_step, steps=40)
     assert _equal(found.as_numpy_iterator(), wanted) == 40 == found.cardinality()
-    _equal(found.as_numpy_iterator(), wanted)  # each iteration begins anew
+    _equal(found.as_numpy_iterator(), wanted)  # each iteration starts from the first batch
     endless = t2t_lite.dataset(folder, "train", first_step=first_step)
     assert endless.cardinality() < 0
     _equal(endless.take(40).as_numpy_iterator(), wanted)
