@@ -4,7 +4,7 @@ A matrix [I, O] is stored as round(127 w / max |w|), with a maximum for each col
 with is rounded in the same way just before the product. So the product of a row depends on no other row.
 
 Processors without instructions for such products (VNNI) add them up wrongly, or slowly. There the integers are expanded
-to float32 and multiply rows that are not rounded: as fast as float32, with outputs of which a few differ.
+to float32 and multiply rows that are not rounded: nearly as fast as float32, with outputs of which a few differ.
 
 Gain (benchmarks/notebook.md): D3 takes 0.63 of the time of float32, D2 0.68, D1 0.71.
 
