@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 from tensorflow.python.eager import context
 
+from t2t_lite.cpus import instruction_sets
 from t2t_lite.distributed.cluster import VARIABLE, Cluster, read_cluster
 from t2t_lite.distributed.rendezvous import CONNECT_SECONDS, DEFAULT_SECONDS, join
 from t2t_lite.errors import TrainingError, UsageError
@@ -20,7 +21,6 @@ from t2t_lite.ops import threads
 from t2t_lite.signals import reinstall_handlers
 
 _BFLOAT16_SINCE = (8, 0)  # compute capability
-_CPUINFO = Path("/proc/cpuinfo")
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
 
@@ -99,8 +99,7 @@ def auto_precision() -> str:
     """
     if on_gpus():
         return "float16" if gpu_without_bfloat16() else "bfloat16"
-    flags = _CPUINFO.read_text(encoding="utf-8").split() if _CPUINFO.exists() else []
-    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(flags) else "float32"
+    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(instruction_sets()) else "float32"
 
 
 def gpu_without_bfloat16() -> str | None:

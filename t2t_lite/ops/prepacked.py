@@ -7,16 +7,14 @@ Gain (benchmarks/notebook.md): D3 takes 0.88 of the time, with bfloat16 0.79; D2
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
 
+from t2t_lite.cpus import instruction_sets
 from t2t_lite.ops.graph import graph
 from t2t_lite.ops.packed import VariableMatrix, columns
-
-_CPUINFO = Path("/proc/cpuinfo")
 
 
 class PrepackedMatrix(VariableMatrix):
@@ -37,7 +35,7 @@ def is_supported(dtype: str) -> bool:
     """Whether prepacked weights work here: without a GPU, and with a oneDNN that multiplies in `dtype`."""
     if tf.config.list_physical_devices("GPU") or dtype == "float16":  # of which few CPUs have products in oneDNN
         return False
-    if dtype == "bfloat16" and not (_CPUINFO.exists() and " avx512f " in _CPUINFO.read_text(encoding="utf-8")):
+    if dtype == "bfloat16" and "avx512f" not in instruction_sets():
         return False  # TensorFlow's rule for its own products; oneDNN might end the process
     x = tf.cast(tf.ones([2, 16]), dtype)
     try:

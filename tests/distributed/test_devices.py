@@ -76,9 +76,9 @@ def test_auto_on_a_cpu_asks_for_its_flags(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     for flags, precision in (("avx2 avx512f", "float32"), ("avx512f avx512_bf16", "bfloat16")):
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags} sse\n", encoding="utf-8")
-        monkeypatch.setattr("t2t_lite.distributed.devices._CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr("t2t_lite.cpus._CPUINFO", tmp_path / "cpuinfo")
         assert auto_precision() == precision
-    monkeypatch.setattr("t2t_lite.distributed.devices._CPUINFO", tmp_path / "none")
+    monkeypatch.setattr("t2t_lite.cpus._CPUINFO", tmp_path / "none")
     assert auto_precision() == "float32"
     assert str(precision_warning("float16")).startswith("warning: float16 is for GPUs")
 

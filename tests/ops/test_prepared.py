@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import config
+from t2t_lite import config, cpus
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.functions import current
@@ -18,7 +18,6 @@ from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.layers.mixture_of_experts import MixtureOfExperts
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.ops import prepacked
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import PackedMatrix
 from t2t_lite.ops.prepacked import PrepackedMatrix, is_supported
@@ -184,7 +183,7 @@ def test_bfloat16_is_for_processors_that_have_it(
 ) -> None:
     if text:
         (tmp_path / "cpuinfo").write_text(text)
-    monkeypatch.setattr(prepacked, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(cpus, "_CPUINFO", tmp_path / "cpuinfo")
     assert not is_supported("bfloat16")
     _need("float32")  # which every processor supports
 
