@@ -15,7 +15,7 @@ from t2t_lite.verbosity import say
 
 _PROCESSORS = (
     "int8: x86 processors with VNNI instructions (Intel since 2019, AMD since 2022) multiply integers; others expand "
-    "them to float32, which takes somewhat longer than an export in float32."
+    "them to float32 when they load the export, and take about as long as with an export in float32."
 )
 _USE = {
     "ctranslate2": "README.txt has the Python that translates with it",

@@ -21,7 +21,8 @@ from t2t_lite.export.text_ops import GraphText
 from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.graph import graph
-from t2t_lite.ops.int8 import compute_anywhere, int8_matrices
+from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.ops.int8_expanded import ExpandedMatrices
 from t2t_lite.ops.stored import stored_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
@@ -44,7 +45,7 @@ class ServedModel(tf.Module):
     may be empty.
 
     Each weight is stored once, as `stored_weights` has it. A quantized model computes in float32 where the products
-    of its int8 matrices would not be exact (`compute_anywhere`).
+    of its int8 matrices would not be exact (`ExpandedMatrices`).
 
     Args:
         translator: the model, its vocabularies, and how it decodes.
@@ -78,6 +79,7 @@ class ServedModel(tf.Module):
             for path, weight in stored_weights(member).items()
         }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
+        self._expanded = ExpandedMatrices() if self._int8 else None
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(self._find, translator.search_signature)
         self._outputs = self._graph(self._write, [_IDS, _INPUTS])
@@ -119,7 +121,7 @@ class ServedModel(tf.Module):
 
     def _compute(self, function: Callable[[], Any]) -> Any:
         """What a function computes with the model."""
-        return compute_anywhere(function) if self._int8 else function()
+        return self._expanded.compute_anywhere(function) if self._expanded else function()
 
     def _find(self, *inputs: Any) -> tuple[Any, Any]:
         return self._compute(lambda: self._translator.search(*inputs))

@@ -13,12 +13,10 @@ Legend: R rows, I what is summed over, O outputs.
 
 from __future__ import annotations
 
-import contextlib
-import contextvars
 import gc
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +24,8 @@ import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.matrix import Matrix, find_weight_ids, matrices_of, norm_factors
-from t2t_lite.ops.int8_product import LARGEST, int8_product, is_exact, is_exact_here
+from t2t_lite.ops.int8_expanded import expanded_matrices
+from t2t_lite.ops.int8_product import LARGEST, int8_product, is_exact_here
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
 from t2t_lite.ops.prepacked import prepacked_product
@@ -34,7 +33,6 @@ from t2t_lite.ops.prepacked import prepacked_product
 _log = logging.getLogger("t2t_lite")
 _LEAST_SHARE = 0.9  # below that, int8 would save little
 _TINY = 1e-30  # instead of the maximum of zeros
-_EXPANDED = contextvars.ContextVar("expanded", default=False)
 
 
 class Int8Matrix(Matrix):
@@ -61,9 +59,11 @@ class Int8Matrix(Matrix):
         matrices = (self, *others)
 
         def join() -> tuple[Any, Any]:
-            values = tf.concat([m.values for m in matrices], 0) if others else tf.convert_to_tensor(self.values)
             scales = tf.concat([m.scales for m in matrices], 0) if others else tf.convert_to_tensor(self.scales)
-            return tf.cast(values, tf.float32) if _EXPANDED.get() else values, scales
+            arrays = [matrix.values for matrix in matrices]
+            if (expanded := expanded_matrices()) is not None:
+                return expanded.read(arrays), scales
+            return tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values), scales
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()
         if values.dtype == tf.float32:
@@ -132,28 +132,6 @@ def adapt_to_processor(model: Any) -> None:
     """Calls `expand` if this processor has no exact products of 8-bit integers."""
     if not is_exact_here():
         expand(model)
-
-
-def compute_anywhere(compute: Callable[[], Any]) -> Any:
-    """Returns what `compute` does with a quantized model in a graph that does not know its processor.
-
-    The graph has both ways, and takes that of integers where their products are exact.
-    """
-
-    def compute_expanded() -> Any:
-        with _expanded():
-            return compute()
-
-    return tf.cond(is_exact(), compute, compute_expanded)
-
-
-@contextlib.contextmanager
-def _expanded() -> Iterator[None]:
-    token = _EXPANDED.set(True)
-    try:
-        yield
-    finally:
-        _EXPANDED.reset(token)
 
 
 def _numbers(weights: Sequence[Any]) -> int:
