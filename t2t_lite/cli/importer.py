@@ -179,7 +179,7 @@ def _run(args: argparse.Namespace) -> int:
         )
     found = run_folder.Import(
         imported,
-        run_folder.recipe(imported, decoding),
+        run_folder.recipe(imported, decoding, two_vocabularies=vocabularies[0] is not vocabularies[1]),
         vocabularies,
         files,
         problem.options(),

@@ -38,7 +38,8 @@ _MAX_INPUT = 1024  # pieces; CTranslate2's own limit unless its caller says othe
 _EXPRESSED = {
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "norm", "norm_epsilon"),
     *("positions", "max_positions", "max_relative_position", "source_vector", "source_end", "start_vector"),
-    *("output_bias", "attention_biases", "share_embeddings", "activation", "alignment_layer"),
+    *("output_bias", "attention_biases", "share_embeddings", "share_between_vocabularies", "activation"),
+    "alignment_layer",
 }
 # Settings that change no output.
 _OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat", "guided_alignment"}

@@ -18,7 +18,7 @@ PADDING, END, UNKNOWN = SPECIAL = ("<pad>", "</s>", "<unk>")
 
 _ANY = (
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "share_embeddings"),
-    *("activation", "output_bias", "attention_biases"),
+    *("activation", "output_bias", "attention_biases", "share_between_vocabularies"),
 )
 # Settings that change no output.
 _OF_TRAINING = (

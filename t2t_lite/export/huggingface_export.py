@@ -123,8 +123,8 @@ def _weights(
     weights = {weight.path: np.asarray(weight.value, np.float32) for weight in model.weights}
     origin.restore_biases(weights)
     target = weights[TARGET]
-    if pieces[0] == pieces[1] and rows[0] == rows[1] and np.array_equal(weights.get(SOURCE, target), target):
-        weights.pop(SOURCE, None)
+    if np.array_equal(weights.setdefault(SOURCE, target), target) and pieces[0] == pieces[1] and rows[0] == rows[1]:
+        del weights[SOURCE]
     scale = np.float32(math.sqrt(model.hparams.d_model))
     vector = weights.pop(START, np.zeros(model.hparams.d_model, np.float32))
     bias = weights.get(BIAS, np.zeros(len(target), np.float32))

@@ -105,7 +105,7 @@ def _arrays(model: Any, pieces: Sequence[Sequence[str]], origin: Origin) -> dict
     weights = {weight.path: np.asarray(weight.value, np.float32) for weight in model.weights}
     origin.restore_biases(weights)
     target, tied = weights[TARGET], SOFTMAX not in weights
-    one_table = pieces[0] == pieces[1] and np.array_equal(weights.get(SOURCE, target), target)
+    one_table = np.array_equal(weights.setdefault(SOURCE, target), target) and pieces[0] == pieces[1]
     bias = weights.get(BIAS, np.zeros(len(target), np.float32))[1:]
     hparams = model.hparams
     without_bias = origin.settings.get("output-omit-bias") == "true" and not bias.any()

@@ -24,7 +24,7 @@ def lines(found: Import, parameters: int) -> Iterator[tuple[str, str]]:
     names = ", ".join(os.path.basename(prefix) for prefix in imported.checkpoints)
     mean = f"the mean of {len(imported.checkpoints)}: " if len(imported.checkpoints) > 1 else ""
     yield "checkpoint", f"{mean}{names} in {os.path.dirname(imported.checkpoints[-1]) or '.'}, {_scope(imported)}"
-    yield "model", _model(found.written, parameters)
+    yield "model", _model(found.imported, parameters)
     if imported.toolkit == "tensor2tensor":
         of_training = {
             "precision": t2t_precision.describe(imported.hparams),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import file_lock, json_text, sha256_of, staging_dir, sync
 from t2t_lite.groups import OptimizerGroup
 from t2t_lite.importers import t2t_model, t2t_training
-from t2t_lite.importers.imported import Imported, Weights
+from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.importers.tf1_checkpoint import step_of
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -58,30 +57,17 @@ class Import:
     given: Mapping[str, Any]
     slots: Slots | None = None
 
-    @property
-    def written(self) -> Imported:
-        """The model as it is written: two vocabularies have a table each.
 
-        tensor2tensor shares one if they have the same size; the two tables are then copies of it.
-        """
-        one, vocabularies = self.imported, self.vocabularies
-        if vocabularies[0] is vocabularies[1] or not one.description.shared:
-            return one
-        source, target = (f"transformer/{side}_embedding/table" for side in ("source", "target"))
-        readers = {path: functools.partial(one.weights.__getitem__, path) for path in one.weights}
-        description = dataclasses.replace(one.description, shared=False)
-        weights = Weights({**readers, source: readers[target]})
-        return dataclasses.replace(one, weights=weights, description=description)
-
-
-def recipe(imported: Imported, decoding: Mapping[str, Any]) -> TransformerHParams:
+def recipe(imported: Imported, decoding: Mapping[str, Any], *, two_vocabularies: bool = False) -> TransformerHParams:
     """Returns the recipe of a run: the model's, and how it decodes.
 
     Args:
         decoding: fields of the group "decode" that were given.
+        two_vocabularies: source and target have a vocabulary each.
     """
     model = t2t_model.recipe(imported.description, imported.hparams)
-    found = config.replace(model, **{**training(imported.toolkit), **imported.usual, **decoding})
+    between = {"share_between_vocabularies": two_vocabularies and imported.description.shared}
+    found = config.replace(model, **{**training(imported.toolkit), **imported.usual, **decoding, **between})
     rows = imported.description.max_positions
     if rows and imported.toolkit == "tensor2tensor":  # which trains on no pair that is longer than its table
         found = config.replace(found, max_length=min(config.to_dict(found)["max_length"], rows - 1))
@@ -148,7 +134,7 @@ def _fill(folder: Path, found: Import) -> int:
         hparams=found.hparams,
         files={name: vocabulary.checksum for name, vocabulary in files.items()},
     )
-    model = t2t_model.build(found.written, found.hparams)
+    model = t2t_model.build(found.imported, found.hparams)
     step = max(step_of(found.imported.checkpoints[-1]), 0)
     Checkpoints(folder, model, record=make_record(spec)).save_weights(AVERAGED, step)
     if found.slots is not None:
@@ -172,11 +158,6 @@ def _save_training(folder: Path, model: Any, found: Import, spec: RunSpec) -> No
     weights = model.trainable_weights
     optimizer = make_optimizer(found.hparams, [weight.value for weight in weights])
     if lacking := [weight.path for weight in weights if weight.path not in slots.arrays]:
-        if found.written is not found.imported:
-            raise DataError(
-                "--with_optimizer: the checkpoint has slots of one table for source and target, and each of the two "
-                "vocabularies has its own table here. Leave the flag out; or --target_vocabulary, if one is for both."
-            )
         raise DataError(f"The checkpoint has no slots of {lacking[0]}, with which training could continue.")
     for weight, of_weight in zip(weights, optimizer.slots, strict=True):
         for name, variable in of_weight.items():

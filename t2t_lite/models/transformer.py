@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_lite.errors import UsageError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.layers import masks
 from t2t_lite.layers.dropout import Dropout, fold_in
@@ -61,14 +62,18 @@ class Transformer(NoBuildTrace, Model):
         super().__init__(hparams, source_vocab_size, target_vocab_size, shared, name="transformer")
         self.remat, self.guided_alignment = hparams.remat, hparams.guided_alignment
         d_model, tied, dtype = hparams.d_model, hparams.share_embeddings, self.dtype_policy.name
+        one_table = tied and (shared or hparams.share_between_vocabularies)
+        if one_table and source_vocab_size != target_vocab_size:
+            raise UsageError(
+                f"hparams: share_between_vocabularies=true: the vocabularies have {source_vocab_size:,} and "
+                f"{target_vocab_size:,} pieces, so that they cannot share a table. Set it to false."
+            )
 
         def embedding(vocab_size: int, name: str) -> Embedding:
             return Embedding(vocab_size, d_model, self.compute_dtype, name=name)
 
         self.target_embedding = embedding(target_vocab_size, "target_embedding")
-        self.source_embedding = (
-            self.target_embedding if shared and tied else embedding(source_vocab_size, "source_embedding")
-        )
+        self.source_embedding = self.target_embedding if one_table else embedding(source_vocab_size, "source_embedding")
         self.softmax = self.target_embedding if tied else embedding(target_vocab_size, "softmax")
         if hparams.positions == "learned":
             self.source_positions = LearnedPositions(hparams.max_positions, d_model, name="source_positions")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import config
+from t2t_lite.errors import UsageError
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from tests import reference
@@ -61,6 +62,7 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray, **more: 
 VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "post": ({}, V, True),
     "pre": ({"norm": "pre"}, V, True),
+    "two_vocabularies_of_one_table": ({"num_layers": 1, "share_between_vocabularies": True}, V, False),
     "learned_unshared": ({"num_layers": 1, "positions": "learned", "share_embeddings": False}, V, True),
     "two_vocabularies": ({"num_layers": 1}, 31, False),
     "two_vocabularies_unshared_pre": ({"num_layers": 1, "share_embeddings": False, "norm": "pre"}, 31, False),
@@ -88,11 +90,17 @@ def test_equals_the_papers_equations(name: str) -> None:
     changes, target_size, shared = VARIANTS[name]
     hparams = config.replace(TINY, **changes)
     model = _model(hparams, V, target_size, shared)
-    tables = 1 if shared and hparams.share_embeddings else 2 if hparams.share_embeddings else 3
+    one_table = shared or hparams.share_between_vocabularies
+    tables = 1 if one_table and hparams.share_embeddings else 2 if hparams.share_embeddings else 3
     assert sum(w.path.endswith("embedding/table") or "softmax" in w.path for w in model.weights) == tables
     logits = _logits(model, SOURCE, TARGET)
     assert logits.dtype == np.float32
     reference.assert_close(logits, _reference(model, hparams)(SOURCE, TARGET), 1e-5)
+
+
+def test_vocabularies_of_two_sizes_share_no_table() -> None:
+    with pytest.raises(UsageError, match="have 30 and 31 pieces, so that they cannot share a table"):
+        _model(config.replace(TINY, share_between_vocabularies=True), 30, 31, False)
 
 
 def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
