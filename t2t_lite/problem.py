@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.name_table import full_name
-from t2t_lite.text.codec import Codec
+from t2t_lite.text.codec import Codec, Learner
 from t2t_lite.text.codecs import codec_of
 from t2t_lite.text.labels import language_of, target_of
 from t2t_lite.text.pairs import pairs_of as pairs_of
@@ -187,6 +187,10 @@ class Problem:
     def defining_class(self) -> type[Problem]:
         """The class that gives the text. If its code changes, prepared data are compared with the text again."""
         return type(self)
+
+    def make_learner(self) -> Learner:
+        """Returns what learns from the training pairs how outputs are read."""
+        return self.codec.learner()
 
     def make_metric(self) -> CorpusMetric:
         """Returns the metric by its name, of several languages their mean; UsageError where it cannot be computed."""

@@ -197,7 +197,7 @@ def _write(
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
-    learner = problem.codec.learner()
+    learner = problem.make_learner()
     for split in splits:
         text = small[split] if split in small else learner.watch(overlap.watch(train.read()))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)

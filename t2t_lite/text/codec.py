@@ -1,6 +1,6 @@
 """Codec: how a problem's targets are learned, and how a model's outputs become what its user reads.
 
-A problem names its codec; data, training, runs and exports use it. The codec here is for lines of text; tree_codec.py
+A problem names its codec; data, training, runs and exports use it. The codec here is for lines of text; trees/codec.py
 has the one for trees.
 """
 

@@ -25,6 +25,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError, check_format
+from t2t_lite.text.codec import Learner, Pair
 from t2t_lite.text.trees.tag_model import TAG as TAG
 from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts, check_counts
 from t2t_lite.text.trees.tree import escape
@@ -42,8 +43,6 @@ _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
 MARK_RE2 = rf"{_BRACKET}|[^\pL\pN]+"
 
 _log = logging.getLogger("t2t_lite")
-
-Pair = tuple[str, str]  # the words of a sentence and the symbols of its tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +164,7 @@ _WSJ_MARKS = (",", ".", ":", "``", "''")
 WSJ = TagTable(frozenset(_WSJ_MARKS), PUNCTUATION, frozenset((tag, "'") for tag in _WSJ_MARKS), learned=False)
 
 
-class TagCounts:
+class TagLearner(Learner):
     """Learns a table and a model from training pairs as they pass; the number of words in memory is bounded.
 
     Args:
@@ -205,6 +204,14 @@ class TagCounts:
             return None
         counts = {word: dict(sorted(tags.items())) for word, tags in sorted(self._counts.items())}
         return TagTable.of(self._deleted, counts, self._model.model())
+
+    def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
+        table = self.table()
+        if table is None:
+            return {}
+        for split, pairs in others.items():
+            table.check_gold(split, pairs)
+        return {TAGS_FILE: table.to_json()}
 
     def _flush(self) -> None:
         self._model.add_pairs(self._pairs.items())
