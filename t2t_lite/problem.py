@@ -23,17 +23,15 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.metrics.score import CorpusMetric
 from t2t_lite.name_table import full_name
 from t2t_lite.text.codec import Codec, Learner
 from t2t_lite.text.codecs import codec_of
 from t2t_lite.text.labels import language_of, target_of
 from t2t_lite.text.pairs import pairs_of as pairs_of
-
-if TYPE_CHECKING:
-    from t2t_lite.metrics.score import CorpusMetric
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]

@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -206,6 +207,21 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def above_zero(what: str, limit: float = math.inf) -> Callable[[str], float]:
+    """Returns the `type` of a flag for a number above 0 and below `limit`; `what` says so in the message."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0
+        if not 0 < number < limit:
+            raise argparse.ArgumentTypeError(f"{text} is not {what}")
+        return number
+
+    return read
 
 
 def checkpoint(text: str) -> str:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
-from t2t_lite.metrics.score import check_metric
+from t2t_lite.metrics.score import CorpusMetric, Score, check_metric
 from t2t_lite.table_formats import Table
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
-    from t2t_lite.metrics.score import CorpusMetric, Score
     from t2t_lite.runs.open_request import OpenRequest
 
 

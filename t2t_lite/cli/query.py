@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import itertools
-import math
 import os
 import sys
 from collections.abc import Iterator
@@ -35,6 +34,7 @@ def make_parser() -> common.Parser:
         "in the same order; blank lines are not sent and give empty ones.",
         version_flag=False,
     )
+    seconds = common.above_zero("a number of seconds above 0")
     server = parser.add_argument_group("the server and its model")
     server.add_argument(
         "--server", metavar="HOST:PORT", required=True, help="such as localhost:8501; https://HOST:PORT for TLS"
@@ -54,7 +54,7 @@ def make_parser() -> common.Parser:
     )
     which.add_argument("--label", metavar="LABEL", help="the version with this label, such as stable")
     server.add_argument(
-        "--wait", type=_seconds, metavar="SECONDS", help="first wait until the model is ready, for so long at most"
+        "--wait", type=seconds, metavar="SECONDS", help="first wait until the model is ready, for so long at most"
     )
     requests = parser.add_argument_group("requests")
     requests.add_argument(
@@ -64,7 +64,7 @@ def make_parser() -> common.Parser:
         "--concurrency", type=common.positive, default=4, metavar="N", help="how many at a time; default: 4"
     )
     requests.add_argument(
-        "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="time limit of each; default: 60"
+        "--timeout", type=seconds, default=60.0, metavar="SECONDS", help="time limit of each; default: 60"
     )
     text = parser.add_argument_group("text")
     text.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
@@ -75,16 +75,6 @@ def make_parser() -> common.Parser:
     )
     text.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ class Rpc:
         self._status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
-        """Returns the outputs of a signature by name, as nested lists; see `client.Connection`."""
+        """Returns the outputs of a signature by name, as nested lists over the texts; errors as `errors.failure`."""
         request = self._messages.message("PredictRequest")()
         self._fill(request.model_spec)
         request.model_spec.signature_name = signature

@@ -277,7 +277,8 @@ def _write_ids(
         SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
-    links = SequenceWriter(writer, f"{split}.{ALIGNMENT}", MOST_PLACES) if _has_links(problem, split) else None
+    aligned = problem.aligned and split == "train"
+    links = SequenceWriter(writer, f"{split}.{ALIGNMENT}", MOST_PLACES) if aligned else None
     done = 0
     for chunk in chunks:
         for side, encoded in zip([*sides, *([links] if links else [])], chunk, strict=True):
@@ -300,7 +301,3 @@ def _write_ids(
                 *(f"{number:,}" for number in (links.lost, done)),
             )
     return facts, tuple(file.unknown for file in sides)
-
-
-def _has_links(problem: Problem, split: str) -> bool:
-    return problem.aligned and split == "train"

@@ -60,16 +60,7 @@ class Metric(CorpusMetric):
         Raises:
             DataError: no lines, or unequal counts.
         """
-        for lines in (references, *others):
-            if isinstance(hypotheses, str) or isinstance(lines, str):
-                raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
-            if len(hypotheses) != len(lines):
-                raise DataError(
-                    f"There are {len(hypotheses):,} hypotheses but {len(lines):,} references; "
-                    "line N of one is scored against line N of the other."
-                )
-        if not hypotheses:
-            raise DataError("There is nothing to score: no hypotheses and no references.")
+        check_lines(hypotheses, references, *others)
         counts = self.counter._extract_corpus_statistics(
             [self.hypothesis(line) for line in hypotheses],
             [[self.reference(line) for line in lines] for lines in (references, *others)],
@@ -85,6 +76,20 @@ class Metric(CorpusMetric):
         """Returns sacreBLEU's score of the counts, in their precision."""
         score: float = self.counter._compute_score_from_stats(counts).score
         return score
+
+
+def check_lines(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+    """Raises DataError unless there are lines, and as many hypotheses as references of each kind."""
+    for lines in references:
+        if isinstance(hypotheses, str) or isinstance(lines, str):
+            raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
+        if len(hypotheses) != len(lines):
+            raise DataError(
+                f"There are {len(hypotheses):,} hypotheses but {len(lines):,} references; "
+                "line N of one is scored against line N of the other."
+            )
+    if not hypotheses:
+        raise DataError("There is nothing to score: no hypotheses and no references.")
 
 
 def comparable_signature(metric: CorpusMetric) -> str:

@@ -23,7 +23,7 @@ from t2t_lite.runs.ensemble_check import check_members, notices
 from t2t_lite.runs.record import make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_data import check_files, open_run_data
-from t2t_lite.runs.run_dir import RunSpec, read_run
+from t2t_lite.runs.run_dir import RunSpec, make_model, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
@@ -106,7 +106,7 @@ def open_run(
         changes = {name: value for name, value in decoding.items() if value is not None}
         spec = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **changes))
         source, target = vocabularies = load_pair(output_dir)
-        model = spec.make_model(source.size, target.size, source is target)
+        model = make_model(spec.model, spec.hparams, source.size, target.size, source is target)
         checkpoints = Checkpoints(output_dir, model, record=record)
         step = checkpoints.load_weights(path)
     except DamagedError as error:

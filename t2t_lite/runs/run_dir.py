@@ -95,12 +95,6 @@ class RunSpec:
         """Where the prepared data is."""
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
-    def make_model(
-        self, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
-    ) -> Any:
-        """Builds the model with fresh weights, as the function `make_model`."""
-        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared, training=training)
-
 
 def make_model(
     name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False

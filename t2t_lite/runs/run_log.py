@@ -3,7 +3,7 @@
 {"format", "starts": [{"request", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
 "first_step", "start", "end", "status"}, ...]}, oldest first. request: the values of a StartRequest that are not at
 their default. computed: see training/reproducibility.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
-signal; "failed: ..."; "killed": the end could not be record_start, and is null.
+signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
 
 from __future__ import annotations

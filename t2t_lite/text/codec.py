@@ -6,13 +6,13 @@ has the one for trees.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-if TYPE_CHECKING:
-    import os
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
-    from t2t_lite.text.any_vocabulary import AnyVocabulary
+if TYPE_CHECKING:
     from t2t_lite.text.trees.linearize import TreeGrammar
 
 Pair = tuple[str, str]  # source, target

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import UNK
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Learner, Outputs
 from t2t_lite.text.trees.linearize import ROOT, TreeGrammar, linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.trees.tag_table import TAGS_FILE, WSJ, TagLearner, TagTable, load_table
 from t2t_lite.text.trees.tree import normalize, parse
 
 if TYPE_CHECKING:
-    import os
-
-    from t2t_lite.text.any_vocabulary import AnyVocabulary
     from t2t_lite.text.vocabulary import Vocabulary
 
 
