@@ -28,9 +28,7 @@ class Imported(Problem):
             self.source_language, self.target_language = self._languages
 
     def splits(self) -> tuple[str, ...]:
-        """No splits."""
         return ()
 
     def options(self) -> dict[str, str]:
-        """The constructor's arguments."""
         return {} if self._languages is None else {"languages": format_languages(self._languages)}

@@ -19,6 +19,8 @@ from typing import IO, Any
 
 from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path, reason
 
+StrPath = str | os.PathLike[str]  # as typeshed calls it
+
 _log = logging.getLogger("t2t_lite")
 _NOT_OWN = "it is a link or no regular file; remove it"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -33,7 +35,7 @@ def lacks_room(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def name_in_errors(path: StrPath) -> Iterator[None]:
     """Context in which system errors name the file `path`; those of an open file name none."""
     try:
         yield
@@ -72,7 +74,7 @@ def _warn_unsynced(reason: str) -> None:
     )
 
 
-def odd_file(folder: str | os.PathLike[str]) -> Path | None:
+def odd_file(folder: StrPath) -> Path | None:
     """Returns a pipe or a device in a folder, also one that a link leads to: to read it might never end."""
     for path in sorted(Path(folder).iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -80,7 +82,7 @@ def odd_file(folder: str | os.PathLike[str]) -> Path | None:
     return None
 
 
-def sha256_of(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: StrPath) -> str:
     """SHA-256 of a file's content, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -93,10 +95,7 @@ def json_text(values: Any, indent: int | None) -> str:
 
 
 def read_json(
-    path: str | os.PathLike[str],
-    number: int,
-    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
-    remedy: str = "",
+    path: StrPath, number: int, check: Callable[[dict[str, Any]], object] | Mapping[str, Any], remedy: str = ""
 ) -> dict[str, Any]:
     """Reads a JSON object that t2t-lite wrote.
 

@@ -52,7 +52,6 @@ class ToyProblem(Problem):
                     return
 
     def source_files(self, split: str) -> list[Path]:
-        """None are read."""
         return []
 
     def options(self) -> dict[str, Any]:

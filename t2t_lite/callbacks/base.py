@@ -57,11 +57,9 @@ class Tracker(keras.callbacks.Callback):
             file.write_text(self.open(folder, known) + "\n", encoding="utf-8")
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Sends a training line."""
         self.send(logs, batch)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Sends an evaluation."""
         self.send({name: value for name, value in logs.items() if name.startswith("dev_")}, logs["step"])
 
     def on_train_end(self, logs: Any = None) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
     return common.run(lambda: _run(args), args=args)
 

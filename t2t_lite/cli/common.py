@@ -173,12 +173,10 @@ def add_table_flags(parser: argparse._ActionsContainer, what: str) -> None:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one JSON object."""
     print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def add_language_flag(parser: argparse._ActionsContainer) -> None:
-    """Adds --target_language."""
     parser.add_argument(
         "--target_language",
         metavar="CODE",
@@ -187,7 +185,6 @@ def add_language_flag(parser: argparse._ActionsContainer) -> None:
 
 
 def add_trust_flag(parser: argparse._ActionsContainer) -> None:
-    """Adds --trust_run."""
     parser.add_argument(
         "--trust_run",
         action="store_true",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     return common.run(lambda: _run(args), interrupted="interrupted; the same command continues.", args=args)
@@ -85,7 +84,6 @@ def _entries(text: str) -> list[Entry]:
 
 
 def compare_request(args: argparse.Namespace) -> CompareRequest:
-    """Returns what the flags ask for."""
     return CompareRequest(
         output_dir=args.output_dir,
         entries=tuple(args.sets),

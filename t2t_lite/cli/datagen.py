@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     if (args.hparams_set or args.hparams or args.hparams_file) and not args.describe:

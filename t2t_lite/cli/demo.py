@@ -13,7 +13,6 @@ from t2t_lite.verbosity import say
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser)

@@ -32,7 +32,6 @@ _OF_MORE = "; trees are scored with --metric=evalb, given pairs with --score"
 
 
 def make_parser() -> common.Parser:
-    """Returns the command's parser."""
     parser = common.Parser(
         prog="t2t-lite-eval",
         description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text, or F1 of its trees), or "
@@ -219,7 +218,6 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
-    """Returns what the flags ask for."""
     names = {*_OF_SCORES, *_OF_TREES} - {"format"}
     names |= {"split", "testset", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language"}
     names.add("table_format")
@@ -250,7 +248,6 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     check_flags(parser, args)

@@ -84,7 +84,6 @@ class Defaults(NamedTuple):
 
 
 def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric]:
-    """Returns the metrics asked for."""
     from t2t_lite.languages import base_language
     from t2t_lite.metrics import accuracy, bleu, names, paper_bleu
     from t2t_lite.metrics.reference_warnings import tokenizer_note
@@ -171,7 +170,6 @@ def _case_and_tokenizer(request: ScoreRequest, defaults: Defaults) -> tuple[bool
 
 
 def print_trees(request: ScoreRequest, facts: dict[str, object], found: Evaluation) -> None:
-    """Prints the scores of trees."""
     if request.columns:
         print("\n".join(found.columns()))
         return

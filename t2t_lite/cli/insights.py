@@ -16,7 +16,6 @@ _MAX_SENTENCES = 20  # each adds up to a few MB
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)

@@ -22,7 +22,6 @@ from t2t_lite.verbosity import said, say
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
     return common.run(lambda: _run(args), args=args)
 

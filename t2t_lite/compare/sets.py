@@ -27,7 +27,6 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The entry's name in the table."""
         return self.variant if self.members == 1 else f"{self.variant}*{self.members}"
 
     def groups(self, first: int, seeds: int) -> list[list[int]]:

@@ -21,7 +21,7 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.errors import DataError, UsageError, did_you_mean
-from t2t_lite.files import file_lock
+from t2t_lite.files import StrPath, file_lock
 from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.labels import split_label
@@ -38,7 +38,7 @@ _log = logging.getLogger("t2t_lite")
 
 def prepare(
     problem: Problem,
-    data_dir: str | os.PathLike[str],
+    data_dir: StrPath,
     *,
     vocabularies: Vocabularies | None = None,
     num_workers: int | None = None,

@@ -23,7 +23,7 @@ import numpy as np
 
 from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError
-from t2t_lite.files import odd_file, read_json, sha256_of
+from t2t_lite.files import StrPath, odd_file, read_json, sha256_of
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
@@ -201,7 +201,7 @@ class Store:
         return [json.loads(line) for line in lines] if "line_breaks" in self.manifest["settings"] else lines
 
 
-def open_store(folder: str | os.PathLike[str]) -> Store:
+def open_store(folder: StrPath) -> Store:
     """Opens a prepared data set; quick, as only the sizes of the files are looked at.
 
     Raises:

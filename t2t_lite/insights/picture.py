@@ -24,7 +24,6 @@ _log = logging.getLogger("t2t_lite")
 
 
 def check_matplotlib() -> None:
-    """Raises UsageError where matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:

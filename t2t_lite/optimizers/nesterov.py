@@ -33,7 +33,6 @@ class Nesterov(Optimizer):
         return {"m": shape}
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule."""
         (rate,) = numbers
         m = self.momentum * slots["m"] + gradient
         return weight - rate * (gradient + self.momentum * m), {"m": m}

@@ -14,6 +14,5 @@ class SGD(Optimizer):
     """variable -= rate * gradient; nothing is remembered."""
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule."""
         (rate,) = numbers
         return weight - rate * gradient, dict(slots)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import DamagedError
+from t2t_lite.files import StrPath
 from t2t_lite.groups import DECODE
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
@@ -81,7 +81,7 @@ class OpenEnsemble:
 
 
 def open_run(
-    output_dir: str | os.PathLike[str],
+    output_dir: StrPath,
     *,
     checkpoint: str | None = None,
     usr_dir: str | None = None,

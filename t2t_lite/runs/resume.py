@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import logging
-import os
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from t2t_lite import config
 from t2t_lite.data.vocabulary_files import file_names
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
+from t2t_lite.files import StrPath
 from t2t_lite.groups import OF_OUTPUTS
 from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs import default_weights
@@ -133,12 +133,7 @@ def check_state(folder: Folder, request: StartRequest, spec: RunSpec) -> None:
 
 
 def check_settings(
-    old: RunSpec,
-    new: RunSpec,
-    output_dir: str | os.PathLike[str],
-    *,
-    reset_optimizer: bool = False,
-    fixed: Collection[str] = (),
+    old: RunSpec, new: RunSpec, output_dir: StrPath, *, reset_optimizer: bool = False, fixed: Collection[str] = ()
 ) -> None:
     """Raises UsageError with the differences between `old` and `new` that change the updates.
 
@@ -163,9 +158,7 @@ def check_settings(
         )
 
 
-def check_data(
-    spec: RunSpec, checksum: str, data_dir: Path, output_dir: str | os.PathLike[str], *, again: bool
-) -> None:
+def check_data(spec: RunSpec, checksum: str, data_dir: Path, output_dir: StrPath, *, again: bool) -> None:
     """Raises DataError if prepared data are not those that a run was trained on; with `again`, warns instead."""
     if spec.data_sha256 in (None, checksum):  # None: hparams.json was lost, and the checksum with it
         return

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DamagedError, T2TError
-from t2t_lite.files import json_text, read_json, replace_file
+from t2t_lite.files import StrPath, json_text, read_json, replace_file
 from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
@@ -31,7 +31,7 @@ _log = logging.getLogger("t2t_lite")
 
 @contextlib.contextmanager
 def record_start(
-    output_dir: str | os.PathLike[str],
+    output_dir: StrPath,
     *,
     request: Mapping[str, Any],
     devices: str,
@@ -92,14 +92,14 @@ def record_start(
             _log.warning("%s: the end of this start could not be noted: %s.", path, error.strerror or error)
 
 
-def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_starts(output_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
     with contextlib.suppress(OSError, DamagedError):
         return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
     return []
 
 
-def read_request(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
+def read_request(output_dir: StrPath) -> dict[str, Any]:
     """Returns what the newest start was asked for; empty where there is no run.json."""
     starts = read_starts(output_dir)
     return dict(starts[-1]["request"]) if starts else {}

@@ -16,5 +16,4 @@ class Constant(Schedule):
         self._rate, self._warmup_steps = learning_rate, warmup_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return self._rate * min(step / self._warmup_steps, 1.0)

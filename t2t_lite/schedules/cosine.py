@@ -26,7 +26,6 @@ class Cosine(Schedule):
         self._warmup_steps, self._train_steps = warmup_steps, train_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         if step <= self._warmup_steps:
             return self._peak * step / self._warmup_steps
         t = min((step - self._warmup_steps) / max(self._train_steps - self._warmup_steps, 1), 1.0)

@@ -20,6 +20,5 @@ class Halving(Schedule):
         self._rate, self._after, self._every = learning_rate, halve_after, halve_every
 
     def rate(self, step: int) -> float:
-        """The rule."""
         halvings = 0 if step <= self._after else 1 + (step - 1 - self._after) // self._every
         return self._rate * 0.5**halvings

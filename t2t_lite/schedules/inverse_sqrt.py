@@ -16,5 +16,4 @@ class InverseSqrt(Schedule):
         self._peak, self._warmup_steps = learning_rate, warmup_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return self._peak * min(step / self._warmup_steps, (self._warmup_steps / step) ** 0.5)

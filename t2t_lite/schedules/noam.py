@@ -22,5 +22,4 @@ class Noam(Schedule):
         self._d_model, self._warmup_steps, self._factor = d_model, warmup_steps, learning_rate_factor
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return float(self._factor * self._d_model**-0.5 * min(step**-0.5, step * self._warmup_steps**-1.5))

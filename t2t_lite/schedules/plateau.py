@@ -24,7 +24,6 @@ class Plateau(Schedule):
         self.memory = {"best": math.inf, "since": 0, "halvings": 0}
 
     def rate(self, step: int) -> float:
-        """The rule."""
         del step
         return self._rate * 0.5 ** self.memory["halvings"]
 

@@ -37,7 +37,6 @@ class WarmupStableDecay(Schedule):
         self._decays_after = train_steps - decay_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         if step <= self._decays_after:
             return self._peak * min(step / self._warmup_steps, 1.0)
         t = min((step - self._decays_after) / self._decay_steps, 1.0)

@@ -6,10 +6,10 @@ has the one for trees.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from t2t_lite.files import StrPath
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 if TYPE_CHECKING:
@@ -98,6 +98,6 @@ class Codec:
     def learner(self) -> Learner:
         return Learner()
 
-    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> Outputs:
+    def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> Outputs:
         """Opens the outputs of the prepared data or the run in `folder`; `vocabulary` is that of the targets."""
         return Outputs()

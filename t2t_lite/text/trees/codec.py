@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 from t2t_lite.ids import UNK
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Learner, Outputs
@@ -125,7 +125,7 @@ class TreeCodec(Codec):
     def learner(self) -> Learner:
         return TagLearner(WSJ.deleted)
 
-    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> TreeText:
+    def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> TreeText:
         return TreeText(vocabulary, load_table(folder))
 
 

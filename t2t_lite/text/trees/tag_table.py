@@ -18,13 +18,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError, check_format
+from t2t_lite.files import StrPath
 from t2t_lite.text.codec import Learner, Pair
 from t2t_lite.text.trees.tag_model import TAG as TAG
 from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts, check_counts
@@ -222,7 +222,7 @@ class TagLearner(Learner):
         self._pairs.clear()
 
 
-def load_table(folder: str | os.PathLike[str]) -> TagTable:
+def load_table(folder: StrPath) -> TagTable:
     """Reads tags.json of a folder; if there is none, logs a warning and returns WSJ.
 
     Raises:
@@ -241,7 +241,7 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
         return WSJ
 
 
-def parse_table(content: str | bytes, name: str | os.PathLike[str]) -> TagTable:
+def parse_table(content: str | bytes, name: StrPath) -> TagTable:
     """Returns the table from the content of a tags.json; DataError, with `name`, if it is not a table."""
     try:
         values = json.loads(content)

@@ -7,13 +7,13 @@ too deep for Python's stack.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
 # VROOT is of TIGER and NEGRA.
@@ -119,7 +119,7 @@ def parse(text: str) -> Tree:
     return found[0]
 
 
-def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[Tree]:
+def read_trees(lines: Iterable[str], name: StrPath) -> Iterator[Tree]:
     """Yields the trees of a treebank file unchanged, holding one at a time in memory.
 
     A tree may take many lines, indented after the first, or share one with others. Between trees, lines that start
@@ -153,7 +153,7 @@ def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[T
         raise DataError(f"{name} holds no trees; expected a treebank such as (S (NP (DT the) (NN cat)) ...).")
 
 
-def tree_lines(lines: Sequence[str], name: str | os.PathLike[str]) -> Sequence[str]:
+def tree_lines(lines: Sequence[str], name: StrPath) -> Sequence[str]:
     """Returns the trees of a file, one a line; only a file with trees over several lines is read.
 
     So a line that is no tree stays as it is where each tree has a line of its own, for EVALB to call it an error.
@@ -169,7 +169,7 @@ def tree_lines(lines: Sequence[str], name: str | os.PathLike[str]) -> Sequence[s
     return lines
 
 
-def check_words(lines: Iterable[str], name: str | os.PathLike[str]) -> None:
+def check_words(lines: Iterable[str], name: StrPath) -> None:
     """Raises DataError if the words of a tree stand in brackets of their own, without tags: EVALB overlooks them."""
     for number, line in enumerate(lines, start=1):
         if found := _UNTAGGED.search(line):
@@ -186,7 +186,7 @@ def _untag(parent: str, word: str) -> str:
 class _Reader:
     """Takes the tokens of a file one by one and makes trees of them."""
 
-    def __init__(self, name: str | os.PathLike[str]) -> None:
+    def __init__(self, name: StrPath) -> None:
         self.start = 0  # the line at which the present tree starts
         self._name = name
         self._nodes: list[Node] = []
