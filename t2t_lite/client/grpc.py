@@ -24,10 +24,9 @@ _OPTIONS = (
 # What grpcio says of a server that speaks HTTP/1.1, the last one of such a server with TLS.
 _HTTP_1 = ("Failed parsing HTTP/2", "http1.x server", "missing selected ALPN")
 # What it says of TLS that will not work the next time either.
-# The second is what gRPC said before 1.78.
 _TLS = (
     "Tls handshake failed",
-    "Ssl handshake failed",
+    "Ssl handshake failed",  # before gRPC 1.78
     "Hostname Verification Check failed",
     "Failed to create security handshaker",
 )

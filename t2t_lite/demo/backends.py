@@ -151,9 +151,8 @@ class Server:
             self._translator = stack.enter_context(
                 client.ServerTranslator(server, model, batch_size=1, timeout=_TIMEOUT)  # every server takes one line
             )
-            outputs = self._rest.predict("nbest", [self._labelled("a")], _TIMEOUT).get(
-                "outputs"
-            )  # as many as the beam size
+            # As many outputs as the beam size.
+            outputs = self._rest.predict("nbest", [self._labelled("a")], _TIMEOUT).get("outputs")
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
                 raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
             self._nbest = len(outputs[0])
