@@ -1,7 +1,5 @@
 """imported: the problem of a model that t2t-lite-import has read, which brings no data."""
 
-from __future__ import annotations
-
 from t2t_lite.data.corpora import format_languages, parse_languages
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem

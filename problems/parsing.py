@@ -11,8 +11,6 @@ Trees are normalised: no traces, function tags or empty phrases; unary chains st
 symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

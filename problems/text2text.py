@@ -1,7 +1,5 @@
 """text2text: folders of your own text files, no code."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence

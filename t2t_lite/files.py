@@ -1,7 +1,5 @@
 """Atomic and durable file writes (write beside the target, force to disk, rename), file locks, checksums, JSON text."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

@@ -14,8 +14,6 @@ the first look-up, so importing this module is cheap.
     def my_model_base(): ...
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util

@@ -1,7 +1,5 @@
 """Problems that make their own data: for a first run, for tests, for a look at what a model learns."""
 
-from __future__ import annotations
-
 import random
 import string
 import zlib

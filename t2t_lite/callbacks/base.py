@@ -1,7 +1,5 @@
 """Base class of callbacks that send losses, scores and settings of a run to a service, as one run there."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path

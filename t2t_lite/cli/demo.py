@@ -1,7 +1,5 @@
 """t2t-lite-demo: a local web page that translates while you type."""
 
-from __future__ import annotations
-
 import argparse
 import ipaddress
 import socket

@@ -3,8 +3,6 @@
 It names no user, no host and no folder, so that it can be pasted in public.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform

@@ -1,7 +1,5 @@
 """t2t-lite-eval: scores a run's translations, or any file of translations against its references."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

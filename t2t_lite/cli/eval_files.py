@@ -1,7 +1,5 @@
 """t2t-lite-eval of files: translations against references and baselines, and trees against trees."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 from t2t_lite import registry

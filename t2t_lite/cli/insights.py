@@ -1,7 +1,5 @@
 """t2t-lite-insights: shows what a trained run attends to, as a page to look at or a picture for a paper."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -1,7 +1,5 @@
 """t2t-lite-query: translates a file or standard input with a model that TensorFlow Serving serves."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

@@ -1,7 +1,5 @@
 """TensorFlow Serving's gRPC API (PredictionService, ModelService), without TensorFlow."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """TensorFlow Serving's REST API (/v1/models/...) with the standard library alone."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """The training runs of t2t-lite-compare; each is a process of the trainer that resumes where it was stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """CompareRequest: the hparams sets that are compared, with their own changes, as runs or ensembles, and the budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any, NamedTuple

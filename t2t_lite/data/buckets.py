@@ -1,7 +1,5 @@
 """Shapes of batches: about a dozen (source length, target length) pairs chosen to waste little padding; pure NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

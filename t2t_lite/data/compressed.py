@@ -1,7 +1,5 @@
 """Compressed files: .gz, .bz2, .xz and .zst, recognised by their names and read as streams."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

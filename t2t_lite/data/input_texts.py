@@ -1,7 +1,5 @@
 """Texts to translate: the lines of a file, or of a .jsonl file the text of each line, which may hold line breaks."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

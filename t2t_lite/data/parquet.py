@@ -1,7 +1,5 @@
 """Parquet files of pairs, read by pyarrow as streams; a set in several files is found by its names."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Sequence

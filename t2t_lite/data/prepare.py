@@ -1,7 +1,5 @@
 """Preparation of data: a problem's text becomes a vocabulary and a token store, once."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

@@ -8,8 +8,6 @@ These files are not XML: an ampersand need not be escaped, and tags may be in ca
 two tags that matter, and nothing in it is ever used as the name of another file.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A line ends only at "\\n". Real corpora hold U+0085 and U+2028 inside a line; st
 lines of the two sides would no longer match.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re

@@ -10,8 +10,6 @@ dev.source.txt              dev and test only: the text itself, for BLEU; as JSO
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Tables of pairs: .tsv, .csv, .jsonl and .parquet files that hold both sides, a pair a row; read as streams."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json

@@ -1,7 +1,5 @@
 """Test sets of sacreBLEU, such as wmt14/full, which it keeps in ~/.sacrebleu or the folder that SACREBLEU names."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -5,8 +5,6 @@ are markup (text/markup.py) or have an empty side, and, where the text is encode
 (text/unknown_pieces.py).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import re

@@ -1,7 +1,5 @@
 """The files of a model's vocabularies, of any kind: the ending of a file's name says which kind."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Messages between the processes of a training, besides gradients. A single process sends none."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Legend: L layers, H heads, S source length, T target length.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Accuracy of whole outputs, as tensor2tensor's accuracy_per_sequence: the share that equal their references."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

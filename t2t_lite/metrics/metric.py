@@ -1,7 +1,5 @@
 """Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

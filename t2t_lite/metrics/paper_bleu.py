@@ -14,8 +14,6 @@ Here its punctuation becomes ASCII as well; on newstest2014 in German this chang
 was published; the same is done there, without compounds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util

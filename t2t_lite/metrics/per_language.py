@@ -1,7 +1,5 @@
 """PerLanguage: the mean of the scores of each target language, for a problem with several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from t2t_lite.errors import DataError

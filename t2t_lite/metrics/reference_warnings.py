@@ -1,7 +1,5 @@
 """Warnings about the text that a metric is to score: what makes BLEU say little about it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 No library that counts is imported here: problems name their metrics, and listing problems must not load any.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import inspect

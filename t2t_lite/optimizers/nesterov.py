@@ -1,7 +1,5 @@
 """Nesterov's accelerated gradient (Sutskever et al., 2013), as fairseq's nag has it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

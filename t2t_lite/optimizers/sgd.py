@@ -1,7 +1,5 @@
 """Plain stochastic gradient descent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ Folders of a run:
     averaged/     the mean of the last few, weights only
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

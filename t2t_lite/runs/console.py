@@ -1,7 +1,5 @@
 """Console output of a training: a bar on a terminal, a line of plain text per report if stderr is a file."""
 
-from __future__ import annotations
-
 import statistics
 import sys
 import time

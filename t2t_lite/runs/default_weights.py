@@ -11,8 +11,6 @@ two checkpoints: one that resumes may find better weights. Without a record that
 averaged weights are the default, unless the best are newer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

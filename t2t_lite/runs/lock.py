@@ -1,7 +1,5 @@
 """Locks that allow one writer per folder; the system releases them when the process ends, however it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

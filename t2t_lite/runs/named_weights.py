@@ -3,8 +3,6 @@
 RUN, RUN/best, RUN/averaged, RUN/checkpoints, RUN/checkpoints/model-2000, RUN/best/model-1800.index
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

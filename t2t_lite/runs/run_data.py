@@ -1,7 +1,5 @@
 """Prepared data of a run, checked against its vocabulary and its checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import logging

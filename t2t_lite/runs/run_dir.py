@@ -18,8 +18,6 @@ bad_step_N.json  what is known of a step whose loss or gradient was not finite (
 .join_key      there while the workers of a cluster meet (distributed/rendezvous.py)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -6,8 +6,6 @@ their default. computed: see training/reproducibility.py. Times are UTC. status:
 signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

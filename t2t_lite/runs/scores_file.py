@@ -10,8 +10,6 @@ is how many pairs and sources of the split are also in train. hypotheses names t
 translations; null: no file has them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

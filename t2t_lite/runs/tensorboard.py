@@ -1,7 +1,5 @@
 """TensorBoard's files of a run: curves in groups, sample translations, the hyperparameters."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ one, as if each had a row of its own. What a device computes on padding, or betw
 utilisation.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -1,7 +1,5 @@
 """Constant learning_rate after a linear warm-up; warmup_steps=1 has no warm-up."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 

@@ -1,7 +1,5 @@
 """Linear warm-up to learning_rate, then half a cosine down to min_learning_rate (Loshchilov and Hutter, 2017)."""
 
-from __future__ import annotations
-
 import math
 
 from t2t_lite import registry

@@ -1,7 +1,5 @@
 """learning_rate for halve_after updates, then half of it, and half again every halve_every (Luong et al., 2015)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 

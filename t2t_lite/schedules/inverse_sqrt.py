@@ -1,7 +1,5 @@
 """Linear warm-up to learning_rate, then decay by the root of the step: fairseq's inverse_sqrt."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 

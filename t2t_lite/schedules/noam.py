@@ -1,7 +1,5 @@
 """Equation (3) of the paper: linear warm-up, then decay by the root of the step (section 5.3)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule
 

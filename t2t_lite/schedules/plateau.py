@@ -1,7 +1,5 @@
 """learning_rate, halved each time that `patience` evaluations in a row bring no lower loss on dev."""
 
-from __future__ import annotations
-
 import math
 
 from t2t_lite import registry

@@ -1,7 +1,5 @@
 """Warm-up, stable, decay: learning_rate until the last decay_steps updates, then down (Hu et al., 2024)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.errors import UsageError
 from t2t_lite.schedules.base import Schedule, check_floor, need

@@ -1,7 +1,5 @@
 """Base class of all vocabularies: text to piece ids and back, and the file that a vocabulary is kept in."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import hashlib

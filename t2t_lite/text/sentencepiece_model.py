@@ -1,7 +1,5 @@
 """A user's own SentencePiece models, read as vocabularies, whatever ids their special pieces have."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Sequence

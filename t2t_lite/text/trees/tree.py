@@ -4,8 +4,6 @@ A tree is kept as a flat sequence, in the order of its text from left to right. 
 too deep for Python's stack.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter
