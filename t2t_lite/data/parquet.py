@@ -24,10 +24,12 @@ def read_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, tuple[
         UsageError: pyarrow is not installed.
     """
     with _open(path) as file:
-        names = find_columns(path, file, languages)
-        number = 0
+        import pyarrow
+
+        names, number = find_columns(path, file, languages), 0
         for batch in file.iter_batches(_ROWS, columns=names):
-            sides = [_values(_column(batch, name)) for name in names]
+            table = pyarrow.Table.from_batches([batch]).flatten()  # a struct becomes columns, "translation.en"
+            sides = [_values(table.column(name)) for name in names]
             for pair in zip(*sides, strict=True):
                 number += 1
                 try:
@@ -112,14 +114,6 @@ def _text_columns(file: Any) -> Sequence[str]:
     if place >= 0 and types.is_struct(schema.field(place).type):
         fields, prefix = schema.field(place).type, "translation."
     return [prefix + field.name for field in fields if types.is_string(field.type) or types.is_large_string(field.type)]
-
-
-def _column(batch: Any, name: str) -> Any:
-    if name in batch.schema.names:
-        return batch.column(name)
-    column = batch.column("translation")
-    fields = zip((field.name for field in column.type), column.flatten(), strict=True)  # null where the struct is
-    return dict(fields)[name.removeprefix("translation.")]
 
 
 def _values(column: Any) -> Any:

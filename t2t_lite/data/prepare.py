@@ -19,7 +19,7 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.errors import DataError, UsageError, did_you_mean
-from t2t_lite.files import StrPath, file_lock
+from t2t_lite.files import StrPath, check_folder, file_lock
 from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.labels import split_label
@@ -79,10 +79,8 @@ def prepare(
         problem.codec.check_vocabularies(problem.name, *vocabularies)
         _check_line_breaks(problem, vocabularies)
         _check_labels(problem, vocabularies[0])
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
+    check_folder("data_dir", os.fspath(data_dir))
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(folder):
         # Another process may have made it while this one waited.
         store = None if force else _open_if_same(problem, folder, vocabularies, progress, known, again)

@@ -150,10 +150,7 @@ def check_run_folder(output_dir: str) -> None:
 def write_run(output_dir: StrPath, spec: RunSpec) -> None:
     """Writes hparams.json and problem.json, each whole or not at all."""
     folder = Path(output_dir)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
+    folder.mkdir(parents=True, exist_ok=True)
     problem = {
         "problem": spec.problem,
         "options": spec.options,
