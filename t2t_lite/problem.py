@@ -262,7 +262,7 @@ class Problem:
         return settings
 
 
-def check_names(problem: Any) -> None:
+def check_problem(problem: Any) -> None:
     """Raises UsageError for what is no class of problems, or has no codec."""
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
         raise UsageError(f"The problem {full_name(problem)} does not derive from t2t_lite.problem.Problem.")
@@ -286,7 +286,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
     Raises:
         UsageError: `forward` gives trees.
     """
-    check_names(forward)
+    check_problem(forward)
     if not forward.codec.is_text:
         raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 

@@ -82,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
     write_default(args.output_dir, AVERAGED, path, best, {})
     say(
         "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
-        "a training finds a new best one."
+        "the trainer finds a new best one."
     )
     choice = " [--checkpoint=best]" if best else ""
     say(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")

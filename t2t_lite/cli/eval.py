@@ -29,6 +29,13 @@ _OF_ALL = ("quiet", "verbose")
 _OF_MORE = "; trees are scored with --metric=evalb, given pairs with --score"
 
 
+def main(argv: list[str] | None = None) -> int:
+    parser = make_parser()
+    args = parser.parse(argv)
+    check_flags(parser, args)
+    return common.run(lambda: _run(args), args=args)
+
+
 def make_parser() -> common.Parser:
     parser = common.Parser(
         prog="t2t-lite-eval",
@@ -243,13 +250,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         eval_files.score_files(request)
     return 0
-
-
-def main(argv: list[str] | None = None) -> int:
-    parser = make_parser()
-    args = parser.parse(argv)
-    check_flags(parser, args)
-    return common.run(lambda: _run(args), args=args)
 
 
 if __name__ == "__main__":

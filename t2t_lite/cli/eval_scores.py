@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # The metrics that --lowercase, --tokenize and the like are about; others are registered by the user.
 COUNTED = (*BLEU, "chrf", "chrf2", "accuracy", "ter")
+_SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -239,9 +240,6 @@ def print_table(
 def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]]) -> None:
     """Prints one JSON object: `facts`, and the scores in a list."""
     print(json.dumps({**facts, "scores": scores}))
-
-
-_SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
 def tree_parameters(request: ScoreRequest, metric: CorpusMetric | None = None) -> Parameters:

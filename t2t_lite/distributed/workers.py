@@ -1,4 +1,4 @@
-"""Messages between the processes of a training, besides gradients. A single process sends none."""
+"""Messages between the processes of a training run, besides gradients. A single process sends none."""
 
 import functools
 import hashlib

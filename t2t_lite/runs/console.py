@@ -1,4 +1,4 @@
-"""Console output of a training: a bar on a terminal, a line of plain text per report if stderr is a file."""
+"""Console output of a training run: a bar on a terminal, a line of plain text per report if stderr is a file."""
 
 import statistics
 import sys

@@ -1,4 +1,4 @@
-"""Reports of a training: metrics.jsonl, TensorBoard and the console."""
+"""Reports of a training run: metrics.jsonl, TensorBoard and the console."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def check_checkpoint(
     Args:
         training: whether it is trained on. Otherwise the optimizer's settings may differ.
     """
-    changes = _changes(_train(record, spec), spec)
+    changes = _changes(_spec_of_checkpoint(record, spec), spec)
     refused = [str(c) for c in changes if _refused(c, reset_optimizer=reset_optimizer or not training)]
     theirs, ours = record["files"], spec.files
     refused += [  # only of vocabularies: tags affect just the outputs, and may be learned again
@@ -200,7 +200,7 @@ def check_checkpoint(
 
 def changed_scores(record: Mapping[str, Any], spec: RunSpec, signature: str) -> list[Change]:
     """Returns the changes since a checkpoint of this `record` with which scores of dev no longer compare."""
-    changes = _changes(_train(record, spec), spec)
+    changes = _changes(_spec_of_checkpoint(record, spec), spec)
     if record["data_sha256"] != spec.data_sha256:
         changes.append(Change("data", record["data_sha256"], spec.data_sha256, RULES["data"]))
     if record.get("metric") != signature:
@@ -210,7 +210,7 @@ def changed_scores(record: Mapping[str, Any], spec: RunSpec, signature: str) -> 
     return sorted(noted, key=lambda c: (c.name == "metric", order.index(c.name)))
 
 
-def _train(record: Mapping[str, Any], spec: RunSpec) -> RunSpec:
+def _spec_of_checkpoint(record: Mapping[str, Any], spec: RunSpec) -> RunSpec:
     """Returns the settings that a checkpoint was trained with."""
     hparams = config.from_dict(type(spec.hparams), record["hparams"])
     return dataclasses.replace(

@@ -171,10 +171,10 @@ def check_words(lines: Iterable[str], name: StrPath) -> None:
     """Raises DataError if the words of a tree stand in brackets of their own, without tags: EVALB overlooks them."""
     for number, line in enumerate(lines, start=1):
         if found := _UNTAGGED.search(line):
-            raise DataError(f"{name}, line {number}: {_untag(found[1], found[2])}. Correct the file.")
+            raise DataError(f"{name}, line {number}: {_describe_untagged(found[1], found[2])}. Correct the file.")
 
 
-def _untag(parent: str, word: str) -> str:
+def _describe_untagged(parent: str, word: str) -> str:
     return (
         f"({word}) in ({parent} ...) has one word and no tag. If {word!r} is a word, write ({parent} {word}) and not "
         f"({parent} ({word})); if it is the label of an empty phrase, leave it out"
@@ -224,7 +224,7 @@ class _Reader:
             self._label = self._word = None
         elif self._label is not None:
             if self._depth or self._label not in _ROOTS:
-                raise self.error(number, _untag(self._parent(), self._label))
+                raise self.error(number, _describe_untagged(self._parent(), self._label))
             self._nodes += [self._label, None]  # (TOP) as a whole, like ()
             self._label = None
         elif self._depth:
