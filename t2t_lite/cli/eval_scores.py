@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
-from t2t_lite.metrics.score import CorpusMetric, Score, check_metric
+from t2t_lite.metrics.score import CorpusMetric, Lines, Score, check_metric
 from t2t_lite.table_formats import Table
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric
     return metrics
 
 
-def score_text(
-    metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
-) -> Score:
+def score_text(metric: CorpusMetric, hypotheses: Lines, references: Sequence[Lines], sources: Lines) -> Score:
     """Returns the score of lines against one or several references of each; UsageError if the metric takes only one."""
     from t2t_lite.metrics.metric import Metric
     from t2t_lite.metrics.score import score_lines
@@ -133,9 +131,7 @@ def score_text(
     return score_lines(metric, hypotheses, first, sources)
 
 
-def warn_of_text(
-    request: ScoreRequest, hypotheses: Sequence[str], references: Sequence[str], defaults: Defaults
-) -> None:
+def warn_of_text(request: ScoreRequest, hypotheses: Lines, references: Lines, defaults: Defaults) -> None:
     """Warns, once each, of text that the metrics asked for say little about.
 
     That is text without spaces, of very short lines, tokenised, or prepared for another tool.

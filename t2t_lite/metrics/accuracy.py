@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.metrics.metric import Metric, check_lines
-from t2t_lite.metrics.score import Score
+from t2t_lite.metrics.score import Lines, Score
 
 
 class SequenceAccuracy(Metric):
@@ -21,13 +21,7 @@ class SequenceAccuracy(Metric):
     def __init__(self, *, lowercase: bool = False) -> None:
         self._lowercase = lowercase
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        others: Sequence[Sequence[str]] = (),
-    ) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines = (), others: Sequence[Lines] = ()) -> Score:
         check_lines(hypotheses, references, *others)
         sides = [map(self._fold, lines) for lines in (hypotheses, references, *others)]
         counts = [(int(output in wanted), 1) for output, *wanted in zip(*sides, strict=True)]

@@ -8,7 +8,7 @@ import sacrebleu
 from sacrebleu.metrics import BLEU, base
 
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Lines, Score
 
 
 class Metric(CorpusMetric):
@@ -42,13 +42,7 @@ class Metric(CorpusMetric):
         """Returns a reference as the counter should see it."""
         return line
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        others: Sequence[Sequence[str]] = (),
-    ) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines = (), others: Sequence[Lines] = ()) -> Score:
         """Returns the corpus score of line N of the hypotheses against line N of each of the references.
 
         Args:
@@ -76,7 +70,7 @@ class Metric(CorpusMetric):
         return score
 
 
-def check_lines(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
+def check_lines(hypotheses: Lines, *references: Lines) -> None:
     """Raises DataError unless there are lines, and as many hypotheses as references of each kind."""
     for lines in references:
         if isinstance(hypotheses, str) or isinstance(lines, str):
