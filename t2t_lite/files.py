@@ -18,6 +18,9 @@ from typing import IO, Any
 from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path, reason
 
 StrPath = str | os.PathLike[str]  # as typeshed calls it
+# The types of a JSON object's entries by name; or a function that raises ValueError, KeyError, TypeError or
+# AttributeError unless they are as they were written.
+Check = Mapping[str, Any] | Callable[[dict[str, Any]], object]
 
 _log = logging.getLogger("t2t_lite")
 _NOT_OWN = "it is a link or no regular file; remove it"
@@ -92,15 +95,12 @@ def json_text(values: Any, indent: int | None) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
 
 
-def read_json(
-    path: StrPath, number: int, check: Callable[[dict[str, Any]], object] | Mapping[str, Any], remedy: str = ""
-) -> dict[str, Any]:
+def read_json(path: StrPath, number: int, check: Check, remedy: str = "") -> dict[str, Any]:
     """Reads a JSON object that t2t-lite wrote.
 
     Args:
         number: what its entry "format" must be.
-        check: the types of entries that must be there; or a function that raises ValueError, KeyError, TypeError or
-            AttributeError unless all entries are as they were written.
+        check: for all other entries.
         remedy: what to do about a damaged file, in a sentence.
 
     Raises:
@@ -111,13 +111,7 @@ def read_json(
     return parse_json(os.fspath(path), Path(path).read_bytes(), number, check, remedy)
 
 
-def parse_json(
-    name: str,
-    text: str | bytes,
-    number: int,
-    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
-    remedy: str = "",
-) -> dict[str, Any]:
+def parse_json(name: str, text: str | bytes, number: int, check: Check, remedy: str = "") -> dict[str, Any]:
     """Parses what `read_json` reads; `name`: what it is called in errors."""
     try:
         values: dict[str, Any] = json.loads(text)
