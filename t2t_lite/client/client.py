@@ -9,7 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, UnknownModelError
@@ -84,9 +83,7 @@ class ServerTranslator:
     def __enter__(self) -> ServerTranslator:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

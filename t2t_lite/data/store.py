@@ -10,6 +10,7 @@ dev.source.txt              dev and test only: the text itself, for BLEU; as JSO
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -72,16 +73,16 @@ class Tokens:
             )
 
 
+@dataclasses.dataclass(frozen=True)
 class TokenSplit:
     """One split: `source` and `target` Tokens of the same number of sequences.
 
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
     """
 
-    def __init__(self, source: Tokens, target: Tokens, alignment: Tokens | None = None) -> None:
-        self.source = source
-        self.target = target
-        self.alignment = alignment
+    source: Tokens
+    target: Tokens
+    alignment: Tokens | None = None
 
     def __len__(self) -> int:
         return len(self.source)
