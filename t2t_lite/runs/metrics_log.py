@@ -1,24 +1,20 @@
 """Reports of a training run: metrics.jsonl, TensorBoard and the console."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from t2t_lite.files import StrPath, name_in_errors, replace_file, sync_open
 from t2t_lite.models.base import Cost
+from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.tensorboard import Board
 from t2t_lite.runs.utilisation import pair_lengths
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.callbacks import Callbacks
 
 METRICS_FILE = "metrics.jsonl"
 BOARD_FOLDER = "tensorboard"

@@ -6,15 +6,13 @@ What a run's folder holds is compared with what is asked for, in this order: its
 last bits of the weights at most: training/reproducibility.py prints a line about them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import logging
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_lite import config
 from t2t_lite.data.vocabulary_files import file_names
@@ -26,9 +24,7 @@ from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs import default_weights
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, list_traces
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_checkpoint, has_run, has_weights, read_run
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.start_request import StartRequest
+from t2t_lite.runs.start_request import StartRequest
 
 _log = logging.getLogger("t2t_lite")
 
