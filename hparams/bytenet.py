@@ -4,6 +4,7 @@ from t2t_lite import config
 from t2t_lite.models.bytenet_hparams import ByteNetHParams
 from t2t_lite.registry import register_hparams
 
+from .tensor2tensor import BASIC_PARAMS1
 from .tiny import MULTI30K_RUN, TINY_RUN
 
 
@@ -43,18 +44,11 @@ def t2t_bytenet() -> ByteNetHParams:
         d_model=768,
         dilations=4,
         unfold_factor=1.5,
-        dropout=0.2,
-        adam_beta1=0.85,
-        adam_beta2=0.997,
-        adam_epsilon=1e-6,
-        schedule="constant",
         learning_rate=1e-4,  # 0.05, times 0.002 for Adam
         warmup_steps=3000,
-        clip_norm=2.0,
-        label_smoothing_over="others",
         batch_tokens=2048,
         train_steps=250_000,
-        extra_length=100,
+        **BASIC_PARAMS1,
     )
 
 

@@ -4,7 +4,8 @@ from t2t_lite import config
 from t2t_lite.models.rnn_hparams import RnnHParams
 from t2t_lite.registry import register_hparams
 
-from .tiny import MULTI30K_RUN, TINY_RUN
+from .tensor2tensor import BASIC_PARAMS1
+from .tiny import MULTI30K_RUN, SMALL_RUN, TINY_RUN
 
 
 @register_hparams(model="rnn")
@@ -118,18 +119,11 @@ def t2t_lstm() -> RnnHParams:
         attention_score="additive",
         softmax_bias=False,
         share_embeddings=False,
-        dropout=0.2,
-        adam_beta1=0.85,
-        adam_beta2=0.997,
-        adam_epsilon=1e-6,
-        schedule="constant",
         learning_rate=2e-4,  # 0.1, times 0.002 for Adam
         warmup_steps=100,
-        clip_norm=2.0,
-        label_smoothing_over="others",
         batch_tokens=1024,
         train_steps=250000,
-        extra_length=100,
+        **BASIC_PARAMS1,
     )
 
 
@@ -169,13 +163,7 @@ def rnn_small() -> RnnHParams:
         num_layers=2,
         dropout=0.2,
         clip_norm=5.0,
-        batch_tokens=8192,
-        max_length=128,
-        train_steps=20000,
-        log_every=50,
-        eval_every=1000,
-        save_every=500,
-        keep_checkpoints=5,
+        **SMALL_RUN,
     )
 
 

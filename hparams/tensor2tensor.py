@@ -8,11 +8,25 @@ The models are its own: with weights that it trained they give its logits, and a
 model here has only the one that it uses.
 """
 
+from typing import Any
+
 from t2t_lite import config
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.registry import register_hparams
 
 from .transformer import base
+
+# Of the models that are not its Transformer: basic_params1 (layers/common_hparams.py), and utils/decoding.py:52.
+BASIC_PARAMS1: dict[str, Any] = {
+    "dropout": 0.2,
+    "adam_beta1": 0.85,
+    "adam_beta2": 0.997,
+    "adam_epsilon": 1e-6,
+    "schedule": "constant",
+    "clip_norm": 2.0,
+    "label_smoothing_over": "others",
+    "extra_length": 100,
+}
 
 
 @register_hparams

@@ -22,6 +22,16 @@ TINY_RUN: dict[str, Any] = {
     "keep_checkpoints": 5,
     "average_checkpoints": 5,
 }
+# Those of `small`.
+SMALL_RUN: dict[str, Any] = {
+    "batch_tokens": 8192,
+    "max_length": 128,
+    "train_steps": 20000,
+    "log_every": 50,
+    "eval_every": 1000,
+    "save_every": 500,
+    "keep_checkpoints": 5,
+}
 # Those of Multi30k, and its search. An epoch is 62 updates: a run evaluates and saves once in each.
 MULTI30K_RUN: dict[str, Any] = {
     "batch_tokens": 8192,
@@ -80,14 +90,7 @@ def small() -> TransformerHParams:
         d_ff=1024,
         num_heads=4,
         dropout=0.2,
-        batch_tokens=8192,
-        max_length=128,
-        warmup_steps=4000,
-        train_steps=20000,
-        log_every=50,
-        eval_every=1000,
-        save_every=500,
-        keep_checkpoints=5,
+        **SMALL_RUN,
     )
 
 

@@ -1,7 +1,5 @@
 """More training data from a few trees: their phrases, and copies in which words are exchanged."""
 
-from __future__ import annotations
-
 import collections
 import random
 from collections.abc import Iterable, Iterator

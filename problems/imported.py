@@ -1,7 +1,5 @@
 """imported: the problem of a model that t2t-lite-import has read, which brings no data."""
 
-from __future__ import annotations
-
 from t2t_lite.data.corpora import format_languages, parse_languages
 from t2t_lite.problem import Problem
 from t2t_lite.registry import register_problem
@@ -28,9 +26,7 @@ class Imported(Problem):
             self.source_language, self.target_language = self._languages
 
     def splits(self) -> tuple[str, ...]:
-        """No splits."""
         return ()
 
     def options(self) -> dict[str, str]:
-        """The constructor's arguments."""
         return {} if self._languages is None else {"languages": format_languages(self._languages)}

@@ -11,8 +11,6 @@ Trees are normalised: no traces, function tags or empty phrases; unary chains st
 symbol, as in tensor2tensor; Vinyals et al. (2015) wrote XX for all.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os
@@ -29,9 +27,11 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
+from t2t_lite.text.codec import Learner
 from t2t_lite.text.trees.codec import TreeCodec
 from t2t_lite.text.trees.linearize import linearize
 from t2t_lite.text.trees.odd_leaves import odd_name, without
+from t2t_lite.text.trees.tag_table import TagLearner
 from t2t_lite.text.trees.tree import Tree, normalize, read_trees
 
 from . import augment
@@ -45,7 +45,11 @@ _log = logging.getLogger("t2t_lite")
 
 
 class ParsingProblem(Problem):
-    """A problem whose samples are trees."""
+    """A problem whose samples are trees.
+
+    evalb: EVALB's parameters, by which trees are scored and the tags of words learned; a class or its constructor sets
+        them. None: those of COLLINS.prm, which are for the Penn Treebank's tags.
+    """
 
     default_hparams = "parsing"
     source_language = "en"
@@ -53,16 +57,8 @@ class ParsingProblem(Problem):
     codec = TreeCodec()
     shared_vocab = False
     metric = "evalb"
-    _evalb: Parameters | None = None
+    evalb: Parameters | None = None
     _said: frozenset[str] = frozenset()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Lets a class set `evalb` in its body, too."""
-        super().__init_subclass__(**kwargs)
-        parameters = cls.__dict__.get("evalb", ParsingProblem.evalb)
-        if parameters is None or isinstance(parameters, Parameters):
-            del cls.evalb
-            cls._evalb, cls.codec = parameters, _codec(parameters)
 
     def trees(self, split: str) -> Iterator[Tree]:
         """Yields the trees of a split, as the treebank has them."""
@@ -104,17 +100,8 @@ class ParsingProblem(Problem):
             self._said |= {message}
             _log.log(level, "%s", message)
 
-    @property
-    def evalb(self) -> Parameters | None:
-        """EVALB's parameters; None: those of COLLINS.prm, which are for the Penn Treebank's tags.
-
-        Trees are scored with them, and the tags of words are learned to fit. The class or its constructor sets them.
-        """
-        return self._evalb
-
-    @evalb.setter
-    def evalb(self, parameters: Parameters | None) -> None:
-        self._evalb, self.codec = parameters, _codec(parameters)
+    def make_learner(self) -> Learner:
+        return super().make_learner() if self.evalb is None else TagLearner(self.evalb.delete_label)
 
     def make_metric(self) -> Bracketing:
         return Bracketing(self.evalb)
@@ -124,10 +111,6 @@ class ParsingProblem(Problem):
 
     def _prm(self) -> dict[str, Any]:
         return {} if self.evalb is None else {"prm": self.evalb.as_dict()}
-
-
-def _codec(parameters: Parameters | None) -> TreeCodec:
-    return TreeCodec(None if parameters is None else parameters.delete_label)
 
 
 def as_pair(tree: Tree) -> tuple[str, str] | None:

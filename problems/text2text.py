@@ -1,7 +1,5 @@
 """text2text: folders of your own text files, no code."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -169,7 +167,7 @@ class Text2text(Problem):
                 raise describe_missing(self._folder(self._corpora[0], languages), "dev", languages)
             if self.dev_lines is not None and folder is not None:
                 names = ", ".join(path.name for part in find_files(folder, "dev", languages) for path in part)
-                raise DataError(  # about the files, as they may have come after a training, which goes on
+                raise DataError(  # not UsageError: the files may have come after the run began
                     f"{folder} has a dev set ({names}), so --dev_lines={self.dev_lines} has nothing to do. Leave one "
                     "of the two out."
                 )

@@ -6,8 +6,6 @@ folder, plain or .gz. TensorFlow Datasets shuffles when it prepares data, so the
 order.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import os

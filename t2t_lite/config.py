@@ -8,8 +8,6 @@ Section and table numbers are those of "Attention Is All You Need" (Vaswani et a
 base model.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Collection, Iterable, Mapping

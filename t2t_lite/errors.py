@@ -1,7 +1,5 @@
 """The errors a user can cause. Commands print their message and exit; they never show a traceback."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import traceback

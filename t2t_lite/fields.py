@@ -1,7 +1,5 @@
 """One field of a recipe: its default, its meaning, the values that it takes, and when it may change on resume."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import sys

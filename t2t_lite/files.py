@@ -1,7 +1,5 @@
 """Atomic and durable file writes (write beside the target, force to disk, rename), file locks, checksums, JSON text."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl
@@ -19,6 +17,11 @@ from typing import IO, Any
 
 from t2t_lite.errors import DamagedError, DataError, UsageError, check_format, check_tensorflow_path, reason
 
+StrPath = str | os.PathLike[str]  # as typeshed calls it
+# The types of a JSON object's entries by name; or a function that raises ValueError, KeyError, TypeError or
+# AttributeError unless they are as they were written.
+Check = Mapping[str, Any] | Callable[[dict[str, Any]], object]
+
 _log = logging.getLogger("t2t_lite")
 _NOT_OWN = "it is a link or no regular file; remove it"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -33,7 +36,7 @@ def lacks_room(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def name_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+def name_in_errors(path: StrPath) -> Iterator[None]:
     """Context in which system errors name the file `path`; those of an open file name none."""
     try:
         yield
@@ -72,7 +75,7 @@ def _warn_unsynced(reason: str) -> None:
     )
 
 
-def odd_file(folder: str | os.PathLike[str]) -> Path | None:
+def odd_file(folder: StrPath) -> Path | None:
     """Returns a pipe or a device in a folder, also one that a link leads to: to read it might never end."""
     for path in sorted(Path(folder).iterdir()):
         if path.exists() and not path.is_file() and not path.is_dir():
@@ -80,7 +83,7 @@ def odd_file(folder: str | os.PathLike[str]) -> Path | None:
     return None
 
 
-def sha256_of(path: str | os.PathLike[str]) -> str:
+def sha256_of(path: StrPath) -> str:
     """SHA-256 of a file's content, in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -92,18 +95,12 @@ def json_text(values: Any, indent: int | None) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
 
 
-def read_json(
-    path: str | os.PathLike[str],
-    number: int,
-    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
-    remedy: str = "",
-) -> dict[str, Any]:
+def read_json(path: StrPath, number: int, check: Check, remedy: str = "") -> dict[str, Any]:
     """Reads a JSON object that t2t-lite wrote.
 
     Args:
         number: what its entry "format" must be.
-        check: the types of entries that must be there; or a function that raises ValueError, KeyError, TypeError or
-            AttributeError unless all entries are as they were written.
+        check: for all other entries.
         remedy: what to do about a damaged file, in a sentence.
 
     Raises:
@@ -114,13 +111,7 @@ def read_json(
     return parse_json(os.fspath(path), Path(path).read_bytes(), number, check, remedy)
 
 
-def parse_json(
-    name: str,
-    text: str | bytes,
-    number: int,
-    check: Callable[[dict[str, Any]], object] | Mapping[str, Any],
-    remedy: str = "",
-) -> dict[str, Any]:
+def parse_json(name: str, text: str | bytes, number: int, check: Check, remedy: str = "") -> dict[str, Any]:
     """Parses what `read_json` reads; `name`: what it is called in errors."""
     try:
         values: dict[str, Any] = json.loads(text)

@@ -4,8 +4,6 @@ What needs settings is given their group: the step `hparams.optimization`, the p
 `hparams.run`, a search `hparams.decode`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

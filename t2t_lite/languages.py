@@ -1,7 +1,5 @@
 """Language codes without region or script, the languages that put no spaces between words, and BLEU's tokenisers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

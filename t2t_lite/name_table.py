@@ -1,7 +1,5 @@
 """Registry of things by name: lookup with a did-you-mean, import on first use."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

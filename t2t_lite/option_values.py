@@ -1,7 +1,5 @@
 """Options of problems and samplers: values for a constructor, where text is read as its parameter's type."""
 
-from __future__ import annotations
-
 import inspect
 import types
 import typing

@@ -4,8 +4,6 @@ Importers keep them as data, TOOLKIT_names.json beside their code. A test compar
 docs/from_tensor2tensor.md.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 from pathlib import Path

@@ -23,17 +23,15 @@ import typing
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from t2t_lite.errors import UsageError, did_you_mean
+from t2t_lite.metrics.score import CorpusMetric
 from t2t_lite.name_table import full_name
-from t2t_lite.text.codec import Codec
+from t2t_lite.text.codec import Codec, Learner
 from t2t_lite.text.codecs import codec_of
 from t2t_lite.text.labels import language_of, target_of
 from t2t_lite.text.pairs import pairs_of as pairs_of
-
-if TYPE_CHECKING:
-    from t2t_lite.metrics.score import CorpusMetric
 
 SPLITS = ("train", "dev", "test")
 VocabType = Literal["bpe", "unigram", "char"]
@@ -188,6 +186,10 @@ class Problem:
         """The class that gives the text. If its code changes, prepared data are compared with the text again."""
         return type(self)
 
+    def make_learner(self) -> Learner:
+        """Returns what learns from the training pairs how outputs are read."""
+        return self.codec.learner()
+
     def make_metric(self) -> CorpusMetric:
         """Returns the metric by its name, of several languages their mean; UsageError where it cannot be computed."""
         from t2t_lite.metrics import names
@@ -260,7 +262,7 @@ class Problem:
         return settings
 
 
-def check_names(problem: Any) -> None:
+def check_problem(problem: Any) -> None:
     """Raises UsageError for what is no class of problems, or has no codec."""
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
         raise UsageError(f"The problem {full_name(problem)} does not derive from t2t_lite.problem.Problem.")
@@ -284,7 +286,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
     Raises:
         UsageError: `forward` gives trees.
     """
-    check_names(forward)
+    check_problem(forward)
     if not forward.codec.is_text:
         raise UsageError(f"There is no {forward.name}_rev: {forward.name} gives trees, from which no text is made.")
 

@@ -1,7 +1,5 @@
 """Recipes as text: what each field means, and the values of a whole recipe."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any

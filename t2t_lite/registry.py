@@ -14,8 +14,6 @@ the first look-up, so importing this module is cheap.
     def my_model_base(): ...
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import importlib.util
@@ -33,7 +31,7 @@ from t2t_lite.errors import T2TError, UsageError, check_options, place_in, reaso
 from t2t_lite.metrics.names import METRICS as METRICS
 from t2t_lite.name_table import Registry, note_failed_plugin, snake_case
 from t2t_lite.name_table import failed_plugins as failed_plugins
-from t2t_lite.problem import COMMON_OPTIONS, Problem, check_names, reverse
+from t2t_lite.problem import COMMON_OPTIONS, Problem, check_problem, reverse
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -112,7 +110,7 @@ def model_of(hparams_set: str) -> str:
 def problem(name: str, **options: Any) -> Problem:
     """Returns the problem called `name`, or raises UsageError; `options` that are None are left out."""
     cls = PROBLEMS.get(name)
-    check_names(cls)
+    check_problem(cls)
     given = {key: value for key, value in options.items() if value is not None}
     known, others = options_of(cls)
     common = {key: given.pop(key) for key in COMMON_OPTIONS if key in given and key not in known}

@@ -1,7 +1,5 @@
 """Tables of scores as plain text, Markdown, CSV and LaTeX."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -1,7 +1,5 @@
 """How much a command says besides its results; --quiet, --verbose and --json set it, and programs leave it as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import logging

@@ -4,8 +4,6 @@ setup.py runs this file by its path, so it needs the standard library only. Impo
 the version is first printed or recorded.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 

@@ -1,7 +1,5 @@
 """Problems that make their own data: for a first run, for tests, for a look at what a model learns."""
 
-from __future__ import annotations
-
 import random
 import string
 import zlib
@@ -52,7 +50,6 @@ class ToyProblem(Problem):
                     return
 
     def source_files(self, split: str) -> list[Path]:
-        """None are read."""
         return []
 
     def options(self) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Random choices, the same ones for the same seed on every machine."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Draws sentences of toy_ende at random, the same ones for the same seed on every machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from . import ende_words as words

@@ -4,8 +4,6 @@ German main clauses have the finite verb second: after a fronted adverbial or cl
 Subordinate clauses have the verb last, where a separable prefix rejoins it (ruft ... an, but: weil er ... anruft).
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 from .ende_words import (

@@ -1,7 +1,5 @@
 """The words of toy_ende: what the tables of ende.txt hold."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from .tables import by_first, read

@@ -1,7 +1,5 @@
 """Reader of the tables that hold the words of the made-up problems."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

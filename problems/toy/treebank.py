@@ -13,8 +13,6 @@ tree, though often a single word decides between two possible ones:
 - Whatever else follows a clause within a sentence belongs to that clause.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from t2t_lite.text.trees.tree import Leaf, Node, Tree

@@ -1,7 +1,5 @@
 """Clauses of toy_parsing: subjects, relative clauses and verb phrases, which hold each other."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from t2t_lite.text.trees.tree import Leaf

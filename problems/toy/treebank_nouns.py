@@ -5,8 +5,6 @@ and its arguments (number, kind of noun, budget) are the symbol's features. The 
 a sentence two trees. Where that is not obvious, a docstring or comment says so.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

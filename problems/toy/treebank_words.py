@@ -1,7 +1,5 @@
 """The words of toy_parsing and which go together, from the tables of treebank.txt."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from t2t_lite.text.trees.tree import Leaf

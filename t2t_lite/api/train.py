@@ -1,7 +1,5 @@
 """`t2t_lite.train`: trains as t2t-lite-trainer does."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence

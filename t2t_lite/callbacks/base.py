@@ -1,7 +1,5 @@
 """Base class of callbacks that send losses, scores and settings of a run to a service, as one run there."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,11 +55,9 @@ class Tracker(keras.callbacks.Callback):
             file.write_text(self.open(folder, known) + "\n", encoding="utf-8")
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Sends a training line."""
         self.send(logs, batch)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Sends an evaluation."""
         self.send({name: value for name, value in logs.items() if name.startswith("dev_")}, logs["step"])
 
     def on_train_end(self, logs: Any = None) -> None:

@@ -1,7 +1,5 @@
 """Losses, scores and settings of a run for MLflow."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
     return common.run(lambda: _run(args), args=args)
 
@@ -83,7 +82,7 @@ def _run(args: argparse.Namespace) -> int:
     write_default(args.output_dir, AVERAGED, path, best, {})
     say(
         "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
-        "a training finds a new best one."
+        "the trainer finds a new best one."
     )
     choice = " [--checkpoint=best]" if best else ""
     say(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")

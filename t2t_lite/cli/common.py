@@ -6,6 +6,7 @@ import argparse
 import io
 import json
 import logging
+import math
 import os
 import signal
 import sys
@@ -172,12 +173,10 @@ def add_table_flags(parser: argparse._ActionsContainer, what: str) -> None:
 
 
 def print_json(values: Mapping[str, Any]) -> None:
-    """Prints one JSON object."""
     print(json.dumps(values, ensure_ascii=False, indent=2))
 
 
 def add_language_flag(parser: argparse._ActionsContainer) -> None:
-    """Adds --target_language."""
     parser.add_argument(
         "--target_language",
         metavar="CODE",
@@ -186,7 +185,6 @@ def add_language_flag(parser: argparse._ActionsContainer) -> None:
 
 
 def add_trust_flag(parser: argparse._ActionsContainer) -> None:
-    """Adds --trust_run."""
     parser.add_argument(
         "--trust_run",
         action="store_true",
@@ -206,6 +204,21 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
     return int(text)
+
+
+def above_zero(what: str, limit: float = math.inf) -> Callable[[str], float]:
+    """Returns the `type` of a flag for a number above 0 and below `limit`; `what` says so in the message."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0
+        if not 0 < number < limit:
+            raise argparse.ArgumentTypeError(f"{text} is not {what}")
+        return number
+
+    return read
 
 
 def checkpoint(text: str) -> str:

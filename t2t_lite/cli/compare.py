@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     return common.run(lambda: _run(args), interrupted="interrupted; the same command continues.", args=args)
@@ -51,13 +50,13 @@ def make_parser() -> common.Parser:
     budget = parser.add_mutually_exclusive_group()
     budget.add_argument(
         "--train_flops",
-        type=_flops,
+        type=common.above_zero("a number of FLOPs, such as 2e15", 1e30),
         metavar="N",
         help="FLOPs of each training on real tokens, such as 2e15; default: each set's own train_steps",
     )
     budget.add_argument(
         "--train_minutes",
-        type=_minutes,
+        type=common.above_zero("a number of minutes above 0, such as 30 or 0.5", 1e9),
         metavar="M",
         help="train each set for M minutes of this machine: its speed is measured first, and decides the number of "
         "updates; evaluations, compilation and checkpoints do not count",
@@ -84,26 +83,7 @@ def _entries(text: str) -> list[Entry]:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _flops(text: str) -> float:
-    return _number(text, 1e30, "a number of FLOPs, such as 2e15")
-
-
-def _minutes(text: str) -> float:
-    return _number(text, 1e9, "a number of minutes above 0, such as 30 or 0.5")
-
-
-def _number(text: str, limit: float, what: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0
-    if not 0 < number < limit:
-        raise argparse.ArgumentTypeError(f"{text} is not {what}")
-    return number
-
-
 def compare_request(args: argparse.Namespace) -> CompareRequest:
-    """Returns what the flags ask for."""
     return CompareRequest(
         output_dir=args.output_dir,
         entries=tuple(args.sets),

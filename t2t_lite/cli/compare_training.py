@@ -6,8 +6,6 @@ REQUEST is a StartRequest in JSON. With PIPE, the descriptor of a pipe, the proc
 saves and ends when the command is gone. Without, it ends at once then: nothing of it is needed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Shell completion of flags, problems, hparams sets and hparams, by argcomplete: the extra t2t-lite[completion]."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,23 +1,16 @@
 """t2t-lite-datagen: prepares a problem's vocabulary and token store, and describes its batches."""
 
-from __future__ import annotations
-
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from t2t_lite import config
 from t2t_lite.cli import common, flags
 from t2t_lite.errors import UsageError
 from t2t_lite.files import check_folder
 from t2t_lite.progress import Progress
 
-if TYPE_CHECKING:
-    from t2t_lite.data.store import Store
-
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     if (args.hparams_set or args.hparams or args.hparams_file) and not args.describe:
@@ -78,8 +71,11 @@ def _run(args: argparse.Namespace) -> int:
     for warning in warnings:
         print(warning, file=sys.stderr)
     if args.describe:
+        from t2t_lite.data.pipeline import make_plan
+
         named = ", ".join(filter(None, [recipe.hparams_set, args.hparams_file, *(args.hparams or [])]))
-        _describe(store, named, recipe.hparams)
+        plan = make_plan(store.split("train"), recipe.hparams.batch, recipe.hparams.seed)
+        print(f"batches of {named}:\n{plan.statistics().format(recipe.hparams.max_length)}")
     return 0
 
 
@@ -108,13 +104,6 @@ def _counts(counts: dict[str, int]) -> str:
     """Returns the counts that are not zero, after a colon."""
     found = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     return f": {found}" if found else ""
-
-
-def _describe(store: Store, recipe: str, hparams: config.HParams) -> None:
-    from t2t_lite.data.pipeline import make_plan
-
-    plan = make_plan(store.split("train"), hparams.batch, hparams.seed)
-    print(f"batches of {recipe}:\n{plan.statistics().format(hparams.max_length)}")
 
 
 if __name__ == "__main__":

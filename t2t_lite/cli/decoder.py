@@ -1,7 +1,5 @@
 """t2t-lite-decoder: translates a file, standard input or a split of the data with a trained run or an export of it."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

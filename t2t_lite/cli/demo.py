@@ -1,7 +1,5 @@
 """t2t-lite-demo: a local web page that translates while you type."""
 
-from __future__ import annotations
-
 import argparse
 import ipaddress
 import socket
@@ -13,7 +11,6 @@ from t2t_lite.verbosity import say
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser)

@@ -3,8 +3,6 @@
 It names no user, no host and no folder, so that it can be pasted in public.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import platform
@@ -46,13 +44,12 @@ _PATH = re.compile(r"(?<![\w.])[~/][^\s:;,=\"']+")
 def environment() -> str:
     """Returns a line for each fact, "name: value"; a TensorFlow that cannot be imported is one of the facts."""
     variables = _variables(os.environ)  # before TensorFlow is loaded, which sets some
-    installed, optional = _versions(PACKAGES), _versions(OPTIONAL)
     names = ", ".join(instruction_sets())
     facts = {
         "t2t-lite": local_version(),
         "system": f"Python {platform.python_version()}, {platform.platform()}",
-        "packages": _listed(installed, PACKAGES),
-        "optional": _listed(optional, OPTIONAL),
+        "packages": _versions(PACKAGES),
+        "optional": _versions(OPTIONAL),
         "processor": processor() + (f" ({names})" if names else ""),
         "processors": f"{available_cpus()} of {os.cpu_count()} may be used",
         **_devices(),
@@ -62,20 +59,15 @@ def environment() -> str:
     return "\n".join(f"{name + ':':<12}{value}" for name, value in facts.items())
 
 
-def _versions(packages: Iterable[str]) -> dict[str, str]:
-    found = {}
+def _versions(packages: Iterable[str]) -> str:
+    there, absent = [], []
     for package in packages:
         try:
-            found[package] = importlib.metadata.version(package)
+            there.append(f"{package} {importlib.metadata.version(package)}")
         except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _listed(installed: Mapping[str, str], packages: Iterable[str]) -> str:
-    there = [f"{package} {version}" for package, version in installed.items()]
-    absent = [package for package in packages if package not in installed]
-    return ", ".join(there) + (f"{'; ' * bool(there)}not installed: {', '.join(absent)}" if absent else "")
+            absent.append(package)
+    parts = [", ".join(there), f"not installed: {', '.join(absent)}" if absent else ""]
+    return "; ".join(filter(None, parts))
 
 
 def _devices() -> dict[str, str]:

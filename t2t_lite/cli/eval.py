@@ -1,7 +1,5 @@
 """t2t-lite-eval: scores a run's translations, or any file of translations against its references."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 
@@ -31,8 +29,14 @@ _OF_ALL = ("quiet", "verbose")
 _OF_MORE = "; trees are scored with --metric=evalb, given pairs with --score"
 
 
+def main(argv: list[str] | None = None) -> int:
+    parser = make_parser()
+    args = parser.parse(argv)
+    check_flags(parser, args)
+    return common.run(lambda: _run(args), args=args)
+
+
 def make_parser() -> common.Parser:
-    """Returns the command's parser."""
     parser = common.Parser(
         prog="t2t-lite-eval",
         description="Scores a run (loss, perplexity, BLEU and chrF of its beam-searched text, or F1 of its trees), or "
@@ -219,7 +223,6 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
-    """Returns what the flags ask for."""
     names = {*_OF_SCORES, *_OF_TREES} - {"format"}
     names |= {"split", "testset", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language"}
     names.add("table_format")
@@ -247,14 +250,6 @@ def _run(args: argparse.Namespace) -> int:
     else:
         eval_files.score_files(request)
     return 0
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
-    parser = make_parser()
-    args = parser.parse(argv)
-    check_flags(parser, args)
-    return common.run(lambda: _run(args), args=args)
 
 
 if __name__ == "__main__":

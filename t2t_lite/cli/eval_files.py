@@ -1,16 +1,12 @@
 """t2t-lite-eval of files: translations against references and baselines, and trees against trees."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_lite import registry
 from t2t_lite.cli import eval_scores
 from t2t_lite.cli.eval_scores import Defaults, ScoreRequest
 from t2t_lite.errors import DataError
-
-if TYPE_CHECKING:
-    from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Score
 
 
 class _Files(NamedTuple):

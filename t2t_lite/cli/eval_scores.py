@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.metrics.names import BLEU
-from t2t_lite.metrics.score import check_metric
+from t2t_lite.metrics.score import CorpusMetric, Lines, Score, check_metric
 from t2t_lite.table_formats import Table
 
 if TYPE_CHECKING:
     from t2t_lite.metrics.evalb_report import Evaluation
-    from t2t_lite.metrics.score import CorpusMetric, Score
     from t2t_lite.runs.open_request import OpenRequest
 
 
 # The metrics that --lowercase, --tokenize and the like are about; others are registered by the user.
 COUNTED = (*BLEU, "chrf", "chrf2", "accuracy", "ter")
+_SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,6 @@ class Defaults(NamedTuple):
 
 
 def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric]:
-    """Returns the metrics asked for."""
     from t2t_lite.languages import base_language
     from t2t_lite.metrics import accuracy, bleu, names, paper_bleu
     from t2t_lite.metrics.reference_warnings import tokenizer_note
@@ -117,9 +116,7 @@ def text_metrics(request: ScoreRequest, defaults: Defaults) -> list[CorpusMetric
     return metrics
 
 
-def score_text(
-    metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]], sources: Sequence[str]
-) -> Score:
+def score_text(metric: CorpusMetric, hypotheses: Lines, references: Sequence[Lines], sources: Lines) -> Score:
     """Returns the score of lines against one or several references of each; UsageError if the metric takes only one."""
     from t2t_lite.metrics.metric import Metric
     from t2t_lite.metrics.score import score_lines
@@ -134,9 +131,7 @@ def score_text(
     return score_lines(metric, hypotheses, first, sources)
 
 
-def warn_of_text(
-    request: ScoreRequest, hypotheses: Sequence[str], references: Sequence[str], defaults: Defaults
-) -> None:
+def warn_of_text(request: ScoreRequest, hypotheses: Lines, references: Lines, defaults: Defaults) -> None:
     """Warns, once each, of text that the metrics asked for say little about.
 
     That is text without spaces, of very short lines, tokenised, or prepared for another tool.
@@ -172,7 +167,6 @@ def _case_and_tokenizer(request: ScoreRequest, defaults: Defaults) -> tuple[bool
 
 
 def print_trees(request: ScoreRequest, facts: dict[str, object], found: Evaluation) -> None:
-    """Prints the scores of trees."""
     if request.columns:
         print("\n".join(found.columns()))
         return
@@ -242,9 +236,6 @@ def print_table(
 def print_json(facts: Mapping[str, object], scores: Sequence[Mapping[str, Any]]) -> None:
     """Prints one JSON object: `facts`, and the scores in a list."""
     print(json.dumps({**facts, "scores": scores}))
-
-
-_SHOWN = 10  # sentences in error that are listed for a run without --columns
 
 
 def tree_parameters(request: ScoreRequest, metric: CorpusMetric | None = None) -> Parameters:

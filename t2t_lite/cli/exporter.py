@@ -1,7 +1,5 @@
 """t2t-lite-exporter: writes a run for TensorFlow Serving, CTranslate2, Marian or transformers."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

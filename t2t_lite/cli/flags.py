@@ -1,7 +1,5 @@
 """Flags of several commands, and the requests that they make: a problem and its data, a recipe, a sampler."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable

@@ -51,7 +51,6 @@ _NOT_OF_HUGGING_FACE = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     if (args.check is None) != (args.check_input is None):

@@ -1,7 +1,5 @@
 """t2t-lite-insights: shows what a trained run attends to, as a page to look at or a picture for a paper."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys
@@ -16,7 +14,6 @@ _MAX_SENTENCES = 20  # each adds up to a few MB
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     parser = make_parser()
     args = parser.parse(argv)
     _check_flags(parser, args)

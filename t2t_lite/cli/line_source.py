@@ -1,7 +1,5 @@
 """Input lines of a command: in blocks of a fixed size from a file, or as they arrive from a pipe or a terminal."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import os

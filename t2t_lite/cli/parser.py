@@ -1,7 +1,5 @@
 """Parser of all commands: whole names only, each flag once, did-you-mean for unknown names."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

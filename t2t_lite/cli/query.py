@@ -1,11 +1,8 @@
 """t2t-lite-query: translates a file or standard input with a model that TensorFlow Serving serves."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools
-import math
 import os
 import sys
 from collections.abc import Iterator
@@ -23,7 +20,6 @@ from t2t_lite.verbosity import said, say
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
     args = make_parser().parse(argv)
     return common.run(lambda: _run(args), args=args)
 
@@ -35,6 +31,7 @@ def make_parser() -> common.Parser:
         "in the same order; blank lines are not sent and give empty ones.",
         version_flag=False,
     )
+    seconds = common.above_zero("a number of seconds above 0")
     server = parser.add_argument_group("the server and its model")
     server.add_argument(
         "--server", metavar="HOST:PORT", required=True, help="such as localhost:8501; https://HOST:PORT for TLS"
@@ -54,7 +51,7 @@ def make_parser() -> common.Parser:
     )
     which.add_argument("--label", metavar="LABEL", help="the version with this label, such as stable")
     server.add_argument(
-        "--wait", type=_seconds, metavar="SECONDS", help="first wait until the model is ready, for so long at most"
+        "--wait", type=seconds, metavar="SECONDS", help="first wait until the model is ready, for so long at most"
     )
     requests = parser.add_argument_group("requests")
     requests.add_argument(
@@ -64,7 +61,7 @@ def make_parser() -> common.Parser:
         "--concurrency", type=common.positive, default=4, metavar="N", help="how many at a time; default: 4"
     )
     requests.add_argument(
-        "--timeout", type=_seconds, default=60.0, metavar="SECONDS", help="time limit of each; default: 60"
+        "--timeout", type=seconds, default=60.0, metavar="SECONDS", help="time limit of each; default: 60"
     )
     text = parser.add_argument_group("text")
     text.add_argument("--input", metavar="FILE", help="text to translate, plain or compressed; default: standard input")
@@ -75,16 +72,6 @@ def make_parser() -> common.Parser:
     )
     text.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds
 
 
 def _run(args: argparse.Namespace) -> int:

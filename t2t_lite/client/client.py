@@ -9,8 +9,6 @@ import random
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
-from typing import Any, Protocol
 
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.errors import BusyError, NoAnswerError, ServerError, UnknownModelError
@@ -23,19 +21,6 @@ _MAX = 1_000_000  # far above any use, and below the limits of sockets and itera
 _ATTEMPTS = 6
 _FIRST_DELAY = 0.25  # seconds before the second attempt, twice that before the third, ...: about 8 s in all
 _POLL_SECONDS = (0.1, 2.0)  # pauses between checks of a server that is not ready: first, longest
-
-
-class Connection(Protocol):
-    """Interface of a protocol. `predict` and `states` raise the errors of `errors.failure`."""
-
-    def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
-        """Returns name -> nested lists, whose first axis is the texts'; `timeout` in seconds."""
-
-    def states(self, timeout: float) -> list[tuple[int, str, str]]:
-        """Returns (version, state, error message) of each version of the model."""
-
-    def close(self) -> None:
-        """Ends all requests."""
 
 
 PROTOCOLS: dict[str, type[Rest] | type[Rpc]] = {"rest": Rest, "grpc": Rpc}
@@ -91,16 +76,14 @@ class ServerTranslator:
             raise UsageError(f"timeout={timeout:g} must be above 0 and at most {_MAX:,} seconds.")
         self._target = Target.parse(server, model, version, label)
         self._batch_size, self._concurrency, self._timeout = batch_size, concurrency, timeout
-        self._connection: Connection = PROTOCOLS[protocol](self._target)
+        self._connection = PROTOCOLS[protocol](self._target)
         self._pool = concurrent.futures.ThreadPoolExecutor(concurrency, "t2t-lite-query")
         self._closed = threading.Event()
 
     def __enter__(self) -> ServerTranslator:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:

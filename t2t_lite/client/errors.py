@@ -4,8 +4,6 @@ Both protocols use these errors: gRPC's codes are mapped to HTTP's as the server
 (model_servers/http_server.cc of TensorFlow Serving 2.20).
 """
 
-from __future__ import annotations
-
 import re
 
 from t2t_lite.client.endpoint import Target

@@ -1,7 +1,5 @@
 """TensorFlow Serving's gRPC API (PredictionService, ModelService), without TensorFlow."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import os
@@ -24,10 +22,9 @@ _OPTIONS = (
 # What grpcio says of a server that speaks HTTP/1.1, the last one of such a server with TLS.
 _HTTP_1 = ("Failed parsing HTTP/2", "http1.x server", "missing selected ALPN")
 # What it says of TLS that will not work the next time either.
-# The second is what gRPC said before 1.78.
 _TLS = (
     "Tls handshake failed",
-    "Ssl handshake failed",
+    "Ssl handshake failed",  # before gRPC 1.78
     "Hostname Verification Check failed",
     "Failed to create security handshaker",
 )
@@ -60,7 +57,7 @@ class Rpc:
         self._status = self._method("ModelService", "GetModelStatus", "GetModelStatusResponse")
 
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
-        """Returns the outputs of a signature by name, as nested lists; see `client.Connection`."""
+        """Returns the outputs of a signature by name, as nested lists over the texts; errors as `errors.failure`."""
         request = self._messages.message("PredictRequest")()
         self._fill(request.model_spec)
         request.model_spec.signature_name = signature

@@ -5,8 +5,6 @@ TensorFlow. Here they are described in code. What counts on the wire are the fie
 that the table names. The descriptors have a pool of their own, so both may be loaded in one process.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 import struct

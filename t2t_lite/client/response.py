@@ -1,7 +1,5 @@
 """Conversion of a server's outputs to hypotheses; outputs of another form than t2t-lite-exporter's are refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from typing import Any

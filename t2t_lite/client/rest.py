@@ -1,7 +1,5 @@
 """TensorFlow Serving's REST API (/v1/models/...) with the standard library alone."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -43,7 +41,7 @@ class Rest:
         self._closed = False
 
     def predict(self, signature: str, texts: Sequence[str], timeout: float) -> dict[str, Any]:
-        """Returns the outputs of a signature by name, as nested lists; see `client.Connection`.
+        """Returns the outputs of a signature by name, as nested lists over the texts; errors as `errors.failure`.
 
         It uses the column form, in which the server leaves out the name if there is only one output.
         """

@@ -1,7 +1,5 @@
 """The picture of t2t-lite-compare: scores against training FLOPs, as SVG."""
 
-from __future__ import annotations
-
 import html
 import itertools
 import math

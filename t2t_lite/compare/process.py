@@ -1,7 +1,5 @@
 """A training of t2t-lite-compare in a process of its own, which ends with the command."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The training runs of t2t-lite-compare; each is a process of the trainer that resumes where it was stopped."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools
@@ -65,7 +63,7 @@ class _Plan(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class _Cost:
-    """Cost of a set's trainings on the data: the plan of their batches, and the FLOPs of their first N updates."""
+    """Cost of a set's runs on the data: the plan of their batches, and the FLOPs of their first N updates."""
 
     entry: Entry
     data_sha256: str | None
@@ -164,7 +162,7 @@ class Runs:
         return prepare_run_data(spec, folder, again=data.prepare_again)
 
     def _count(self, cost: _Cost) -> _Plan:
-        """Updates of a set's trainings within the budget, and their FLOPs on real tokens."""
+        """Updates of a set's runs within the budget, and their FLOPs on real tokens."""
         args, (changes, hparams) = self._request, self._request.recipe(cost.entry)
         steps, budget, variant = hparams.train_steps, {}, cost.entry.variant
         if args.train_flops is not None:

@@ -1,7 +1,5 @@
 """CompareRequest: the hparams sets that are compared, with their own changes, as runs or ensembles, and the budget."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import Any, NamedTuple
@@ -27,7 +25,6 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The entry's name in the table."""
         return self.variant if self.members == 1 else f"{self.variant}*{self.members}"
 
     def groups(self, first: int, seeds: int) -> list[list[int]]:

@@ -1,7 +1,5 @@
 """The speed of a training on this machine, by which t2t-lite-compare turns minutes into updates."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import shutil

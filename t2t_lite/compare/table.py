@@ -54,7 +54,6 @@ class Row:
 
     @property
     def mean(self) -> float:
-        """Mean of the scores."""
         return statistics.fmean(score.value for score in self.scores)
 
     @property

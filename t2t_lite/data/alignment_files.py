@@ -4,8 +4,6 @@ A line holds links "i-j" of the i-th word of the source with the j-th of the tar
 eflomal and awesome-align write them. Words are what spaces and tabs separate.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence

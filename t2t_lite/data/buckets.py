@@ -1,7 +1,5 @@
 """Shapes of batches: about a dozen (source length, target length) pairs chosen to waste little padding; pure NumPy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,11 +54,9 @@ def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) 
 
 def next_bucket(buckets: list[Bucket], i: int) -> int | None:
     """Returns the next bucket that can hold all pairs of bucket `i`, or None for the last."""
-    for j in range(i + 1, len(buckets)):
-        if (
-            buckets[j].source_length >= buckets[i].source_length
-            and buckets[j].target_length >= buckets[i].target_length
-        ):
+    least = buckets[i]
+    for j, bucket in enumerate(buckets[i + 1 :], start=i + 1):
+        if bucket.source_length >= least.source_length and bucket.target_length >= least.target_length:
             return j
     return None
 

@@ -14,8 +14,6 @@ number of characters (languages.py). Pairs are distinguished by 64 bits of a has
 En-Fr, the chance that any pair is wrongly taken for a duplicate is 1 in 28,000.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 A column may be named by its side (source, tgt, ...) or by its language: German, Deutsch, de, deu, de_DE.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import unicodedata

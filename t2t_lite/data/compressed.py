@@ -1,11 +1,8 @@
 """Compressed files: .gz, .bz2, .xz and .zst, recognised by their names and read as streams."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma
-import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -13,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 _FORMATS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "Zstandard"}
@@ -38,7 +36,7 @@ def split_suffix(name: str) -> tuple[str, str]:
     return name.removesuffix(suffix), suffix
 
 
-def read_chunks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def read_chunks(path: StrPath) -> Iterator[bytes]:
     """Yields the content of a file, plain or compressed, in pieces of at most 64 kB.
 
     Raises:
@@ -95,7 +93,7 @@ def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(f"{path} is not a whole {name} file ({error}). Copy or download it again.")
 
 
-def refuse_packed(start: bytes, name: str | os.PathLike[str]) -> None:
+def refuse_packed(start: bytes, name: StrPath) -> None:
     """Raises DataError if a text, already unpacked if its name says so, begins as packed files do."""
     if found := _find_format(start):
         suffix = next((suffix for suffix, known in _FORMATS.items() if known == found), "")

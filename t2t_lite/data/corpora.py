@@ -1,7 +1,5 @@
 """Corpora of a problem, as given by flags: folders with weights, and two languages."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -1,7 +1,5 @@
 """File names of a corpus: the training, dev and test files of two languages in a folder."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path

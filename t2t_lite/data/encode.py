@@ -1,7 +1,5 @@
 """Encoding of pairs as arrays of ids, in one or several processes, in order and in bounded memory."""
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import dataclasses

@@ -1,7 +1,5 @@
 """Held-out pairs: a dev set for a corpus that has none, chosen by hash among the training pairs."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Callable, Iterable

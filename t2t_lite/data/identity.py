@@ -9,8 +9,6 @@ origin.json in the store holds files and code, with date, paths, sizes and times
 there are not read again. Unlike the manifest, it differs between machines.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -1,7 +1,5 @@
 """Texts to translate: the lines of a file, or of a .jsonl file the text of each line, which may hold line breaks."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator
@@ -9,11 +7,12 @@ from collections.abc import Iterator
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 _KEYS = ("input", "source")  # "input" is what t2t-lite-decoder --json writes
 
 
-def read_texts(path: str | os.PathLike[str]) -> Iterator[str]:
+def read_texts(path: StrPath) -> Iterator[str]:
     """Yields a text for each line of a file; a blank line is an empty text.
 
     Raises:
@@ -24,7 +23,7 @@ def read_texts(path: str | os.PathLike[str]) -> Iterator[str]:
         yield _text(path, number, line) if is_json and line.strip() else line
 
 
-def _text(path: str | os.PathLike[str], number: int, line: str) -> str:
+def _text(path: StrPath, number: int, line: str) -> str:
     try:
         value = json.loads(line)
         if isinstance(value, dict):

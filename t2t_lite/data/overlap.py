@@ -1,7 +1,5 @@
 """Overlap of train with dev and test: pairs and sources that a model has seen before it is scored on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from t2t_lite.data.encode import Pair

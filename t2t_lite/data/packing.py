@@ -1,7 +1,5 @@
 """Rows of fixed length that hold several pairs each: one shape instead of a dozen; pure NumPy."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from t2t_lite.data.buckets import Bucket, rows_of

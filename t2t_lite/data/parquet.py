@@ -1,9 +1,6 @@
 """Parquet files of pairs, read by pyarrow as streams; a set in several files is found by its names."""
 
-from __future__ import annotations
-
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Any
 
 from t2t_lite.data.columns import Languages, find_sides
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 from t2t_lite.text.pairs import read_text
 
 SUFFIX = ".parquet"
@@ -18,7 +16,7 @@ _ROWS = 1000  # read at once
 _PART = r"-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet"  # after the name, as the Hugging Face hub has it
 
 
-def read_rows(path: str | os.PathLike[str], languages: Languages) -> Iterator[tuple[int, tuple[str, str] | str]]:
+def read_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, tuple[str, str] | str]]:
     """Yields (number, pair, or what is wrong with the row); a few thousand rows are in memory at a time.
 
     Raises:
@@ -26,10 +24,12 @@ def read_rows(path: str | os.PathLike[str], languages: Languages) -> Iterator[tu
         UsageError: pyarrow is not installed.
     """
     with _open(path) as file:
-        names = find_columns(path, file, languages)
-        number = 0
+        import pyarrow
+
+        names, number = find_columns(path, file, languages), 0
         for batch in file.iter_batches(_ROWS, columns=names):
-            sides = [_values(_column(batch, name)) for name in names]
+            table = pyarrow.Table.from_batches([batch]).flatten()  # a struct becomes columns, "translation.en"
+            sides = [_values(table.column(name)) for name in names]
             for pair in zip(*sides, strict=True):
                 number += 1
                 try:
@@ -38,13 +38,13 @@ def read_rows(path: str | os.PathLike[str], languages: Languages) -> Iterator[tu
                     yield number, str(error)
 
 
-def read_names(path: str | os.PathLike[str]) -> list[str]:
+def read_names(path: StrPath) -> list[str]:
     """Returns the names of the columns of text, or of the fields of "translation"; raises as `read_rows`."""
     with _open(path) as file:
         return [name.removeprefix("translation.") for name in _text_columns(file)]
 
 
-def find_columns(path: str | os.PathLike[str], file: Any, languages: Languages) -> list[str]:
+def find_columns(path: StrPath, file: Any, languages: Languages) -> list[str]:
     """Returns the columns of source and target, such as "translation.en" and "translation.de"."""
     columns = _text_columns(file)
     names = tuple(name.removeprefix("translation.") for name in columns)
@@ -83,7 +83,7 @@ def find_parts(folder: Path, name: str) -> list[list[tuple[Path, ...]]]:
 
 
 @contextlib.contextmanager
-def _open(path: str | os.PathLike[str]) -> Iterator[Any]:
+def _open(path: StrPath) -> Iterator[Any]:
     try:
         import pyarrow
         from pyarrow import parquet
@@ -114,14 +114,6 @@ def _text_columns(file: Any) -> Sequence[str]:
     if place >= 0 and types.is_struct(schema.field(place).type):
         fields, prefix = schema.field(place).type, "translation."
     return [prefix + field.name for field in fields if types.is_string(field.type) or types.is_large_string(field.type)]
-
-
-def _column(batch: Any, name: str) -> Any:
-    if name in batch.schema.names:
-        return batch.column(name)
-    column = batch.column("translation")
-    fields = zip((field.name for field in column.type), column.flatten(), strict=True)  # null where the struct is
-    return dict(fields)[name.removeprefix("translation.")]
 
 
 def _values(column: Any) -> Any:

@@ -4,8 +4,6 @@ Token ids are small compared with what a step computes, so every replica gets th
 (training/step.py). Nothing here depends on the number of devices.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Generator, Iterator

@@ -5,8 +5,6 @@ bucket, whose batches all have one shape. Pairs left over in a bucket move up to
 batch per epoch has empty rows.
 """
 
-from __future__ import annotations
-
 import abc
 from dataclasses import dataclass
 

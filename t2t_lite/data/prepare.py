@@ -1,7 +1,5 @@
 """Preparation of data: a problem's text becomes a vocabulary and a token store, once."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json
@@ -21,7 +19,7 @@ from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.errors import DataError, UsageError, did_you_mean
-from t2t_lite.files import file_lock
+from t2t_lite.files import StrPath, check_folder, file_lock
 from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.labels import split_label
@@ -38,7 +36,7 @@ _log = logging.getLogger("t2t_lite")
 
 def prepare(
     problem: Problem,
-    data_dir: str | os.PathLike[str],
+    data_dir: StrPath,
     *,
     vocabularies: Vocabularies | None = None,
     num_workers: int | None = None,
@@ -81,10 +79,8 @@ def prepare(
         problem.codec.check_vocabularies(problem.name, *vocabularies)
         _check_line_breaks(problem, vocabularies)
         _check_labels(problem, vocabularies[0])
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"--data_dir={data_dir} is not a folder.") from None
+    check_folder("data_dir", os.fspath(data_dir))
+    folder.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(folder):
         # Another process may have made it while this one waited.
         store = None if force else _open_if_same(problem, folder, vocabularies, progress, known, again)
@@ -197,7 +193,7 @@ def _write(
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
-    learner = problem.codec.learner()
+    learner = problem.make_learner()
     for split in splits:
         text = small[split] if split in small else learner.watch(overlap.watch(train.read()))
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
@@ -277,7 +273,8 @@ def _write_ids(
         SequenceWriter(writer, f"{split}.{side}", vocabulary.size)
         for side, vocabulary in zip(SIDES, vocabularies, strict=True)
     ]
-    links = SequenceWriter(writer, f"{split}.{ALIGNMENT}", MOST_PLACES) if _has_links(problem, split) else None
+    aligned = problem.aligned and split == "train"
+    links = SequenceWriter(writer, f"{split}.{ALIGNMENT}", MOST_PLACES) if aligned else None
     done = 0
     for chunk in chunks:
         for side, encoded in zip([*sides, *([links] if links else [])], chunk, strict=True):
@@ -300,7 +297,3 @@ def _write_ids(
                 *(f"{number:,}" for number in (links.lost, done)),
             )
     return facts, tuple(file.unknown for file in sides)
-
-
-def _has_links(problem: Problem, split: str) -> bool:
-    return problem.aligned and split == "train"

@@ -1,7 +1,5 @@
 """Text of a problem: checks, counts and checksum of its pairs; cleaning of training pairs."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator

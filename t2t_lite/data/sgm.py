@@ -8,15 +8,13 @@ These files are not XML: an ampersand need not be escaped, and tags may be in ca
 two tags that matter, and nothing in it is ever used as the name of another file.
 """
 
-from __future__ import annotations
-
 import html
-import os
 import re
 from collections.abc import Sequence
 from html.entities import html5
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 Segments = dict[tuple[str, str], str]  # (document, segment) -> text, in the file's order
 
@@ -31,7 +29,7 @@ def is_sgm(lines: Sequence[str]) -> bool:
     return _START.match("\n".join(lines[:10])) is not None
 
 
-def parse(lines: Sequence[str], path: str | os.PathLike[str]) -> Segments:
+def parse(lines: Sequence[str], path: StrPath) -> Segments:
     """Returns the segments of an SGML file; messages name it by `path`.
 
     Raises:
@@ -65,9 +63,7 @@ def parse(lines: Sequence[str], path: str | os.PathLike[str]) -> Segments:
     return segments
 
 
-def in_order(
-    segments: Segments, references: Segments, path: str | os.PathLike[str], reference_path: str | os.PathLike[str]
-) -> list[str]:
+def in_order(segments: Segments, references: Segments, path: StrPath, reference_path: StrPath) -> list[str]:
     """Returns the text of the segments in the order of the references.
 
     Raises:
@@ -85,14 +81,14 @@ def in_order(
     return [segments[key] for key in references]
 
 
-def _name(path: str | os.PathLike[str], tag: re.Match[str], attribute: str) -> str:
+def _name(path: StrPath, tag: re.Match[str], attribute: str) -> str:
     found = re.search(rf"""\s{attribute}\s*=\s*("[^"]*"|'[^']*'|[^\s"'/]+)""", tag[3], re.IGNORECASE)
     if found is None:
         raise _error(path, tag, f'{tag[0]} has no {attribute}="...".')
     return _text(found[1].strip("\"'"))
 
 
-def _error(path: str | os.PathLike[str], tag: re.Match[str], message: str) -> DataError:
+def _error(path: StrPath, tag: re.Match[str], message: str) -> DataError:
     line = tag.string.count("\n", 0, tag.start()) + 1
     return DataError(f"{path}, line {line:,}: {message}")
 

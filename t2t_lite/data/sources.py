@@ -4,8 +4,6 @@ A line ends only at "\\n". Real corpora hold U+0085 and U+2028 inside a line; st
 lines of the two sides would no longer match.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 import re
@@ -15,6 +13,7 @@ from typing import IO
 
 from t2t_lite.data.compressed import read_chunks, refuse_packed, split_suffix
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 MAX_LINE = 64_000_000  # bytes; a packed file of 1 MB may hold a line of 6 GB
 _CHUNK = 1 << 16  # bytes
@@ -32,7 +31,7 @@ _MARKUP = re.compile(
 )
 
 
-def read_lines(path: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[str]:
+def read_lines(path: StrPath, *, sgml: bool = False) -> Iterator[str]:
     """Yields the lines of a UTF-8 file, without line ends and byte order mark; .gz, .bz2, .xz and .zst are unpacked.
 
     Args:
@@ -46,12 +45,12 @@ def read_lines(path: str | os.PathLike[str], *, sgml: bool = False) -> Iterator[
     yield from _decode_chunks(read_chunks(path), path, sgml)
 
 
-def decode_lines(file: IO[bytes], name: str | os.PathLike[str]) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: StrPath) -> Iterator[str]:
     """Yields the lines of an open binary file, as `read_lines`; messages call the file `name`."""
     return _decode_chunks(iter(lambda: file.read1(_CHUNK), b""), name)  # type: ignore[attr-defined]
 
 
-def _decode_chunks(chunks: Iterable[bytes], name: str | os.PathLike[str], sgml: bool = False) -> Iterator[str]:
+def _decode_chunks(chunks: Iterable[bytes], name: StrPath, sgml: bool = False) -> Iterator[str]:
     count = returns = 0
     for raw in _raw_lines(chunks, name):
         count += 1
@@ -65,7 +64,7 @@ def _decode_chunks(chunks: Iterable[bytes], name: str | os.PathLike[str], sgml: 
     _refuse_returns(count, returns, name)
 
 
-def _raw_lines(chunks: Iterable[bytes], name: str | os.PathLike[str]) -> Iterator[bytes]:
+def _raw_lines(chunks: Iterable[bytes], name: StrPath) -> Iterator[bytes]:
     """Yields the lines without b"\\n"; DataError for one of more than MAX_LINE bytes, of which the rest is not read."""
     parts: list[bytes] = []  # of a line that has not ended
     count = size = 0
@@ -89,7 +88,7 @@ def _raw_lines(chunks: Iterable[bytes], name: str | os.PathLike[str]) -> Iterato
         yield b"".join(parts)
 
 
-def read_pairs(source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]) -> Iterator[tuple[str, str]]:
+def read_pairs(source_path: StrPath, target_path: StrPath) -> Iterator[tuple[str, str]]:
     """Yields (source, target): line N of one file with line N of the other, or the segments of two .sgm files.
 
     Raises:
@@ -139,16 +138,14 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "") or "no files"
 
 
-def _read_segments(
-    source_path: str | os.PathLike[str], target_path: str | os.PathLike[str]
-) -> Iterator[tuple[str, str]]:
+def _read_segments(source_path: StrPath, target_path: StrPath) -> Iterator[tuple[str, str]]:
     from t2t_lite.data import sgm  # seldom needed
 
     source, target = (sgm.parse(list(read_lines(path, sgml=True)), path) for path in (source_path, target_path))
     return zip(source.values(), sgm.in_order(target, source, target_path, source_path), strict=True)
 
 
-def _refuse_start(start: bytes, name: str | os.PathLike[str], sgml: bool) -> None:
+def _refuse_start(start: bytes, name: StrPath, sgml: bool) -> None:
     """Raises DataError if the first line shows that a file is no text of lines in UTF-8."""
     refuse_packed(start, name)
     if encoding := _find_encoding(start):
@@ -174,7 +171,7 @@ def _find_encoding(start: bytes) -> str | None:
     return None
 
 
-def _refuse_returns(count: int, returns: int, name: str | os.PathLike[str]) -> None:
+def _refuse_returns(count: int, returns: int, name: StrPath) -> None:
     """Raises DataError if a file of `count` lines has so many carriage returns in them that these end its lines."""
     if returns > 1 and returns > _RETURNS_PER_LINE * (count - 1):
         raise DataError(
@@ -183,7 +180,7 @@ def _refuse_returns(count: int, returns: int, name: str | os.PathLike[str]) -> N
         )
 
 
-def _decode(raw: bytes, path: str | os.PathLike[str], number: int) -> str:
+def _decode(raw: bytes, path: StrPath, number: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,8 +10,7 @@ dev.source.txt              dev and test only: the text itself, for BLEU; as JSO
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
-from __future__ import annotations
-
+import dataclasses
 import functools
 import hashlib
 import json
@@ -23,7 +22,7 @@ import numpy as np
 
 from t2t_lite.data import vocabulary_files
 from t2t_lite.errors import DataError
-from t2t_lite.files import odd_file, read_json, sha256_of
+from t2t_lite.files import StrPath, odd_file, read_json, sha256_of
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
@@ -74,16 +73,16 @@ class Tokens:
             )
 
 
+@dataclasses.dataclass(frozen=True)
 class TokenSplit:
     """One split: `source` and `target` Tokens of the same number of sequences.
 
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
     """
 
-    def __init__(self, source: Tokens, target: Tokens, alignment: Tokens | None = None) -> None:
-        self.source = source
-        self.target = target
-        self.alignment = alignment
+    source: Tokens
+    target: Tokens
+    alignment: Tokens | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -201,7 +200,7 @@ class Store:
         return [json.loads(line) for line in lines] if "line_breaks" in self.manifest["settings"] else lines
 
 
-def open_store(folder: str | os.PathLike[str]) -> Store:
+def open_store(folder: StrPath) -> Store:
     """Opens a prepared data set; quick, as only the sizes of the files are looked at.
 
     Raises:

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,7 @@ class StoreWriter:
         self._aside.mkdir()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         for file in self._files:
             file.abandon()
         shutil.rmtree(self._aside, ignore_errors=True)

@@ -1,7 +1,5 @@
 """Tables of pairs: .tsv, .csv, .jsonl and .parquet files that hold both sides, a pair a row; read as streams."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import json
@@ -17,18 +15,18 @@ from t2t_lite.data.columns import Languages, find_sides, has_source_alone, names
 from t2t_lite.data.compressed import split_suffix
 from t2t_lite.data.sources import read_lines
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 SUFFIXES = (".tsv", ".csv", ".jsonl", parquet.SUFFIX)
 JSON = ".json"  # read as .jsonl
 
 _log = logging.getLogger("t2t_lite")
 
-Path = str | os.PathLike[str]
 OnDamaged = Callable[[str, int], None]  # (a sentence on the damaged rows of a file, their number)
 Row = tuple[str, str] | str  # a pair, or what is wrong with the row
 
 
-def read_table(path: Path, languages: Languages, leave_out: OnDamaged | None = None) -> Iterator[tuple[str, str]]:
+def read_table(path: StrPath, languages: Languages, leave_out: OnDamaged | None = None) -> Iterator[tuple[str, str]]:
     """Yields (source, target) of each row of a table; .tsv, .csv and .jsonl may be compressed; blank rows are skipped.
 
     Args:
@@ -59,13 +57,13 @@ def read_table(path: Path, languages: Languages, leave_out: OnDamaged | None = N
         raise DataError(f"{path}, {first}. Damaged: {damaged:,} of {damaged + good:,} rows. Correct them{advice}.")
 
 
-def _read_rows(path: Path, languages: Languages) -> Iterator[tuple[int, Row]]:
+def _read_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, Row]]:
     if _is_parquet(path):
         return parquet.read_rows(path, languages)
     return _json_rows(path, languages) if _is_json(path) else _column_rows(path, languages)
 
 
-def has_targets(path: Path, languages: Languages) -> bool:
+def has_targets(path: StrPath, languages: Languages) -> bool:
     """Whether a table has a column or key for targets, and text in it; test sets to be translated have none."""
     if _is_parquet(path):
         names = parquet.read_names(path)
@@ -79,7 +77,7 @@ def has_targets(path: Path, languages: Languages) -> bool:
     return any(isinstance(row, tuple) and row[1].strip() for _, row in _read_rows(path, languages))
 
 
-def has_objects(path: Path, languages: Languages) -> bool:
+def has_objects(path: StrPath, languages: Languages) -> bool:
     """Whether the first row of a .json file is an object with a source and a target."""
     try:
         return isinstance(next(_json_rows(path, languages), (0, ""))[1], tuple)
@@ -87,11 +85,11 @@ def has_objects(path: Path, languages: Languages) -> bool:
         return False
 
 
-def _is_parquet(path: Path) -> bool:
+def _is_parquet(path: StrPath) -> bool:
     return os.fspath(path).endswith(parquet.SUFFIX)
 
 
-def _is_json(path: Path) -> bool:
+def _is_json(path: StrPath) -> bool:
     return split_suffix(os.fspath(path))[0].endswith((".jsonl", JSON))
 
 
@@ -106,7 +104,7 @@ def _normalise(pair: tuple[str, str]) -> Row:
     return source, target
 
 
-def _column_rows(path: Path, languages: Languages) -> Iterator[tuple[int, Row]]:
+def _column_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, Row]]:
     """Yields the rows of a .tsv or .csv file."""
     places: tuple[int, int] | None = None
     width = 0
@@ -136,7 +134,7 @@ def _log_once(message: str) -> None:
     _log.info("%s", message)
 
 
-def _find_header(path: Path, row: list[str], languages: Languages) -> tuple[int, int] | None:
+def _find_header(path: StrPath, row: list[str], languages: Languages) -> tuple[int, int] | None:
     """Returns the columns of source and target if the first row is a header; DataError if it names other languages."""
     places = find_sides(tuple(row), languages)
     if places is not None:
@@ -151,7 +149,7 @@ def _find_header(path: Path, row: list[str], languages: Languages) -> tuple[int,
     return places
 
 
-def _read_cells(path: Path) -> Iterator[tuple[int, list[str] | str]]:
+def _read_cells(path: StrPath) -> Iterator[tuple[int, list[str] | str]]:
     """Yields (number, cells). In .tsv files quotes are text; in .csv files Python's csv module interprets them."""
     lines = read_lines(path)
     if split_suffix(os.fspath(path))[0].endswith(".tsv"):
@@ -191,7 +189,7 @@ def _csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | str]]:
         yield number, fault
 
 
-def _json_rows(path: Path, languages: Languages) -> Iterator[tuple[int, Row]]:
+def _json_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, Row]]:
     """Yields the rows of a .jsonl file."""
     rows = ((number, line) for number, line in enumerate(read_lines(path), start=1) if line.strip())
     for place, (number, line) in enumerate(rows):

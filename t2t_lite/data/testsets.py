@@ -1,7 +1,5 @@
 """Test sets of sacreBLEU, such as wmt14/full, which it keeps in ~/.sacrebleu or the folder that SACREBLEU names."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
@@ -44,7 +42,7 @@ def read_testset(name: str, source: str, target: str) -> Testset:
     pair, pairs = f"{base_language(source)}-{base_language(target)}", utils.get_langpairs_for_testset(name)
     if pair not in pairs:
         raise UsageError(f"--testset={name} is not for {pair}, but for {', '.join(sorted(pairs))}.")
-    with _explained(name):
+    with _explain(name):
         paths = [utils.get_source_file(name, pair), *utils.get_reference_files(name, pair)]
     sources, *references = (list(read_lines(path)) for path in paths)
     for path, lines in zip(paths[1:], references, strict=True):
@@ -57,7 +55,7 @@ def read_testset(name: str, source: str, target: str) -> Testset:
 
 
 @contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _explain(name: str) -> Iterator[None]:
     """Raises DataError, with what sacreBLEU wanted and where to put it, if it cannot make the files."""
     from sacrebleu import DATASETS, SACREBLEU_DIR
 

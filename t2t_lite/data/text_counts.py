@@ -5,10 +5,9 @@ are markup (text/markup.py) or have an empty side, and, where the text is encode
 (text/unknown_pieces.py).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,16 +15,49 @@ from typing import Any
 from t2t_lite.data.store import SIDES
 from t2t_lite.data.vocabulary_files import Vocabularies
 from t2t_lite.problem import KEEP_WHOLE_FLAG, Problem
+from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.markup import is_element
 from t2t_lite.text.prepared_text import PreparedText, prepared_warnings
 from t2t_lite.text.unknown_pieces import UnknownPieces
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.white_space import WHITE_SPACE, WhiteSpace
 
 Pair = tuple[str, str]
 
+_AROUND = 12  # characters before and after, in an example
+
 _log = logging.getLogger("t2t_lite")
+
+
+@dataclasses.dataclass(frozen=True)
+class WhiteSpace:
+    """A kind of white space that a vocabulary may not give back."""
+
+    name: str  # in the plural
+    has: Callable[[str], bool]  # quick, as it is asked of each text
+    place: re.Pattern[str]
+
+    def example(self, text: str) -> str:
+        """Returns what is around the first place in a text that has it."""
+        found = self.place.search(text)
+        start, end = found.span() if found else (0, 0)
+        return text[max(start - _AROUND, 0) : end + _AROUND]
+
+    def lost(self, example: str, vocabulary: AnyVocabulary) -> str | None:
+        """Returns what a vocabulary makes of an example; None if it keeps this white space."""
+        back = vocabulary.decode(vocabulary.encode(vocabulary.line(example)))
+        return None if self.has(back) else back
+
+
+WHITE_SPACE = (
+    WhiteSpace("Line breaks", lambda text: "\n" in text, re.compile("\n+")),
+    WhiteSpace("Runs of spaces", lambda text: "  " in text, re.compile("  +")),
+    WhiteSpace(
+        "Spaces at the beginning or end", lambda text: text[:1] == " " or text[-1:] == " ", re.compile(r"\A +| +\Z")
+    ),
+    WhiteSpace("Tabs", lambda text: "\t" in text, re.compile("\t+")),
+    WhiteSpace("SentencePiece's marks for a space", lambda text: WORD_START in text, re.compile(WORD_START)),
+)
 
 
 @dataclasses.dataclass

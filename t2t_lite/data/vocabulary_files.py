@@ -1,12 +1,11 @@
 """The files of a model's vocabularies, of any kind: the ending of a file's name says which kind."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 from t2t_lite.registry import VOCABULARIES
 from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -35,7 +34,7 @@ def file_names() -> list[str]:
     return [f"{name}{suffix}" for suffix in suffixes() for name in (_SHARED, *_SIDES)]
 
 
-def load(path: str | os.PathLike[str]) -> AnyVocabulary:
+def load(path: StrPath) -> AnyVocabulary:
     """Reads a vocabulary file of the kind that the ending of its name says; any other ending: a SentencePiece model.
 
     Raises:
@@ -58,12 +57,12 @@ def by_file(
     return {f"{name}{side.suffix}": side for name, side in zip(sides, (source, target), strict=True)}
 
 
-def is_there(folder: str | os.PathLike[str]) -> bool:
+def is_there(folder: StrPath) -> bool:
     """Whether a folder holds a file that `by_file` names."""
     return any(Path(folder, name).is_file() for name in file_names())
 
 
-def load_pair(folder: str | os.PathLike[str]) -> Vocabularies:
+def load_pair(folder: StrPath) -> Vocabularies:
     """Reads the files that `by_file` names; returns (source, target), one object if they are shared.
 
     Raises:
@@ -77,7 +76,7 @@ def load_pair(folder: str | os.PathLike[str]) -> Vocabularies:
     return source, target
 
 
-def load_given(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularies:
+def load_given(path: StrPath, *, say: bool = True) -> Vocabularies:
     """Reads what --vocabulary names: the vocabularies of a run, or a single file, which both sides then share.
 
     Args:
@@ -113,7 +112,7 @@ def load_given(path: str | os.PathLike[str], *, say: bool = True) -> Vocabularie
     return load_pair(path)
 
 
-def _only(folder: str | os.PathLike[str], name: str) -> Path | None:
+def _only(folder: StrPath, name: str) -> Path | None:
     """The file of that name with any ending, None if there is none; DataError if there are several."""
     there = [path for suffix in suffixes() if (path := Path(folder, f"{name}{suffix}")).exists()]
     if len(there) > 1:

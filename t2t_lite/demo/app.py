@@ -4,8 +4,6 @@ Other web sites cannot use it. It refuses a foreign Host (DNS rebinding), a fore
 application/json, and nothing may frame the page. The page's policy lets it load only its own files.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import ipaddress
 import logging

@@ -18,7 +18,7 @@ from t2t_lite.export.export_folder import find_version, read_card
 from t2t_lite.text.labels import label_of
 
 if TYPE_CHECKING:
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.runs.open_request import OpenRequest
 
@@ -42,11 +42,11 @@ class Backend(Protocol):
 class _Local:
     """A model in this process; `split`: each sentence of a line is translated by itself."""
 
-    def __init__(self, translator: LineTranslator, card: Mapping[str, Any], split: bool) -> None:
+    def __init__(self, translator: Any, card: Mapping[str, Any], split: bool = False) -> None:
         from t2t_lite.decoding.sentence_translator import SentenceTranslator
 
-        self.card, self._split = card, split
-        self._lines = SentenceTranslator(translator) if split else translator
+        self.card, self._split, self._translator = card, split, translator
+        self._lines: LineTranslator = SentenceTranslator(translator) if split else translator
         self.labels = () if translator.label else translator.source_vocabulary.labels
         self.example = f"{self.labels[0]} a" if self.labels else "a"
 
@@ -78,10 +78,6 @@ class _Local:
 class Run(_Local):
     """A trained run."""
 
-    def __init__(self, translator: Translator, card: Mapping[str, Any], split: bool = False) -> None:
-        super().__init__(translator, card, split)
-        self._translator = translator
-
     def attention(self, line: str) -> dict[str, Any]:
         from t2t_lite.insights.sentence import attend
 
@@ -93,7 +89,7 @@ class Export(_Local):
 
     def __init__(self, translator: ExportedTranslator, split: bool = False) -> None:
         super().__init__(translator, translator.card, split)
-        self._exported, self._signatures = translator, translator.model.signatures
+        self._signatures = translator.model.signatures
 
     def attention(self, line: str) -> dict[str, Any]:
         import tensorflow as tf
@@ -101,7 +97,7 @@ class Export(_Local):
         from t2t_lite.export.saved_model import ATTENTION_PIECES
 
         if "attention" not in self._signatures:
-            raise self._exported.lacks("attention")
+            raise self._translator.lacks("attention")
         pieces = len(self._encode(line)) + 1
         if pieces > ATTENTION_PIECES:
             raise UsageError(f"{pieces} pieces; an export shows attention for at most {ATTENTION_PIECES}.")
@@ -151,9 +147,8 @@ class Server:
             self._translator = stack.enter_context(
                 client.ServerTranslator(server, model, batch_size=1, timeout=_TIMEOUT)  # every server takes one line
             )
-            outputs = self._rest.predict("nbest", [self._labelled("a")], _TIMEOUT).get(
-                "outputs"
-            )  # as many as the beam size
+            # As many outputs as the beam size.
+            outputs = self._rest.predict("nbest", [self._labelled("a")], _TIMEOUT).get("outputs")
             if not (isinstance(outputs, list) and len(outputs) == 1 and isinstance(outputs[0], list)):
                 raise ServerError(f"The {target} answers no n-best list; was it exported with t2t-lite-exporter?")
             self._nbest = len(outputs[0])

@@ -1,7 +1,5 @@
 """Socket and server of the page."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import socket

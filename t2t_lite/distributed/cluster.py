@@ -1,7 +1,5 @@
 """Cluster: the machines that train together, from the environment variable TF_CONFIG, as TensorFlow reads it."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -1,7 +1,5 @@
 """Devices of a run, the precision that they are fast in, and whether XLA compiles."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """TensorFlow imported with the settings of t2t-lite, quietly, and faster in commands."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

@@ -1,6 +1,4 @@
-"""Messages between the processes of a training, besides gradients. A single process sends none."""
-
-from __future__ import annotations
+"""Messages between the processes of a training run, besides gradients. A single process sends none."""
 
 import functools
 import hashlib

@@ -4,8 +4,6 @@ TensorFlow reads them from two environment variables when it compiles for the fi
 kept.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import logging

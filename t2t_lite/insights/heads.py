@@ -3,8 +3,6 @@
 "Individual attention heads clearly learn to perform different tasks" (section 4): if so, these numbers differ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

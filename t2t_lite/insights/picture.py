@@ -20,11 +20,13 @@ _ROW = 0.2  # inches, height of a token
 _FONT = 9  # points
 _DPI = 200  # of a PNG
 
+Labels = Sequence[str]
+Numbers = Sequence[int]
+
 _log = logging.getLogger("t2t_lite")
 
 
 def check_matplotlib() -> None:
-    """Raises UsageError where matplotlib is not installed."""
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
@@ -79,13 +81,7 @@ def _label(piece: str) -> str:
 
 
 def _draw_lines(
-    figure: Any,
-    weights: np.ndarray,
-    queries: Sequence[str],
-    keys: Sequence[str],
-    layers: Sequence[int],
-    heads: Sequence[int],
-    mirrored: bool,
+    figure: Any, weights: np.ndarray, queries: Labels, keys: Labels, layers: Numbers, heads: Numbers, mirrored: bool
 ) -> None:
     """Draws a panel per layer. mirrored: the keys are on the left, as a source is before its translation."""
     from matplotlib import colormaps
@@ -116,12 +112,7 @@ def _draw_lines(
 
 
 def _draw_maps(
-    figure: Any,
-    weights: np.ndarray,
-    queries: Sequence[str],
-    keys: Sequence[str],
-    layers: Sequence[int],
-    heads: Sequence[int],
+    figure: Any, weights: np.ndarray, queries: Labels, keys: Labels, layers: Numbers, heads: Numbers
 ) -> None:
     """Draws a grid: a row per layer, a column per head; in each map, queries go down and keys go right."""
     height, width = _ROW * len(queries), _ROW * len(keys)
@@ -138,7 +129,7 @@ def _draw_maps(
     figure.colorbar(image, ax=grid, shrink=0.6, label="weight", pad=0.02)
 
 
-def _set_ticks(axis: Any, tokens: Sequence[str], **options: Any) -> None:
+def _set_ticks(axis: Any, tokens: Labels, **options: Any) -> None:
     axis.set_ticks(range(len(tokens)), tokens, fontsize=_FONT, **options)
     for label in axis.get_ticklabels():
         label.set_parse_math(False)

@@ -3,8 +3,6 @@
 Legend: L layers, H heads, S source length, T target length.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -81,7 +79,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     model, vocabulary = translator.model, translator.target_vocabulary
     most = min(MAX_PIECES, translator.decode.max_source_length)
     read = translator.source(text)
-    source = _end("sentence", read, translator.source_vocabulary.encode_source([read])[0], most)
+    source = _add_end("sentence", read, translator.source_vocabulary.encode_source([read])[0], most)
     found: list[tuple[str, float | None]] = [(target or "", None)]
     if target is None:
         outputs, scores = (x[0] for x in translator.run_search([text], [source], early_stop=False))
@@ -98,7 +96,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
                 "parser's training trees."
             )
         read = translator.target(target)
-        targets = np.array([_end("target", read, vocabulary.encode(read), MAX_PIECES)], np.int32)
+        targets = np.array([_add_end("target", read, vocabulary.encode(read), MAX_PIECES)], np.int32)
     with use(PLAIN):  # as in a graph, with the same bits
         maps = model.attention_maps({"source": np.array([source] * len(targets), np.int32), "target": targets})
     memory, encoder, decoder = (np.asarray(maps[kind]) if kind in maps else None for kind in KINDS)
@@ -113,7 +111,7 @@ def _attend(translator: Translator, text: str, target: str | None) -> Sentence:
     return Sentence(text, pieces, None if encoder is None else encoder[0], translations)
 
 
-def _end(what: str, text: str, ids: Sequence[int], limit: int) -> list[int]:
+def _add_end(what: str, text: str, ids: Sequence[int], limit: int) -> list[int]:
     """The ids of `text` and EOS; UsageError if they are too many."""
     ids = [*ids, EOS]
     if len(ids) > limit:

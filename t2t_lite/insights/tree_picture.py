@@ -1,7 +1,5 @@
 """A parse tree as a picture: SVG in one file."""
 
-from __future__ import annotations
-
 import dataclasses
 import html
 

@@ -1,16 +1,10 @@
-"""Accuracy of whole outputs, as tensor2tensor's accuracy_per_sequence: the share that equal their references.
+"""Accuracy of whole outputs, as tensor2tensor's accuracy_per_sequence: the share that equal their references."""
 
-The counter is a metric of sacreBLEU, so that its paired tests apply.
-"""
-
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sacrebleu.metrics import base
-
-from t2t_lite.metrics.metric import Metric
+from t2t_lite.metrics.metric import Metric, check_lines
+from t2t_lite.metrics.score import Lines, Score
 
 
 class SequenceAccuracy(Metric):
@@ -25,42 +19,20 @@ class SequenceAccuracy(Metric):
     kind = "accuracy_per_sequence"  # dev_accuracy is that of single pieces
 
     def __init__(self, *, lowercase: bool = False) -> None:
-        super().__init__(_Counter(lowercase))
+        self._lowercase = lowercase
 
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines = (), others: Sequence[Lines] = ()) -> Score:
+        check_lines(hypotheses, references, *others)
+        sides = [map(self._fold, lines) for lines in (hypotheses, references, *others)]
+        counts = [(int(output in wanted), 1) for output, *wanted in zip(*sides, strict=True)]
+        right = sum(hit for hit, _ in counts)
+        signature = f"nrefs:{1 + len(others)}|case:{'lc' if self._lowercase else 'mixed'}|space:folded"
+        detail, segments = f"({right:,} of {len(counts):,} outputs right)", [100.0 * hit for hit, _ in counts]
+        return Score("accuracy", 100 * right / len(counts), signature, detail, segments, counts)
 
-class _Signature(base.Signature):
-    def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
-        # No version: what is counted does not depend on sacreBLEU's.
-        self.info |= {"case": "lc" if args["lowercase"] else "mixed", "space": "folded", "version": None}
+    def from_counts(self, counts: Any) -> float:
+        return 100 * int(counts[0]) / int(counts[1])
 
-
-class _Accuracy(base.Score):
-    def __init__(self, right: int, lines: int) -> None:
-        super().__init__("accuracy", 100 * right / lines)
-        self._verbose = f"({right:,} of {lines:,} outputs right)"
-
-
-class _Counter(base.Metric):
-    _SIGNATURE_TYPE = _Signature
-
-    def __init__(self, lowercase: bool) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.lowercase = lowercase
-
-    def _preprocess_segment(self, sent: str) -> str:
-        text = " ".join(sent.split())
-        return text.lower() if self.lowercase else text
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
-        return {"references": frozenset(refs)}
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: Mapping[str, Any]) -> list[int]:
-        return [int(hypothesis in ref_kwargs["references"]), 1]
-
-    def _aggregate_and_compute(self, stats: Sequence[Sequence[int]]) -> _Accuracy:
-        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
-
-    def _compute_score_from_stats(self, stats: Sequence[float]) -> _Accuracy:
-        right, lines = stats
-        return _Accuracy(int(right), int(lines))
+    def _fold(self, line: str) -> str:
+        text = " ".join(line.split())
+        return text.lower() if self._lowercase else text

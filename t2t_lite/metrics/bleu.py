@@ -1,7 +1,5 @@
 """BLEU, chrF and TER as sacreBLEU computes them."""
 
-from __future__ import annotations
-
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from t2t_lite.errors import UsageError, did_you_mean

@@ -4,8 +4,6 @@ A tree is one line of text, and is read in one pass without becoming an object. 
 The text before the word in each piece, such as " (NP (DT", recurs so often that its meaning is kept and looked up.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

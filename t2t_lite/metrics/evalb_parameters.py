@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from t2t_lite.errors import DataError, did_you_mean
+from t2t_lite.files import StrPath
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ _PAIRS = ("EQ_LABEL", "EQ_WORD")
 _KNOWN = (*_LISTS, *_PAIRS, "CUTOFF_LEN", "MAX_ERROR", "LABELED", "DEBUG")
 
 
-def read_parameters(lines: Iterable[str], name: str | os.PathLike[str]) -> Parameters:
+def read_parameters(lines: Iterable[str], name: StrPath) -> Parameters:
     """Returns the parameters of a .prm file. As in EVALB, only labels that it names are left out or equal.
 
     DEBUG is allowed there and has no effect here.

@@ -83,7 +83,6 @@ class Total:
 
     @classmethod
     def of(cls, sentences: Sequence[SentenceScore]) -> Total:
-        """Adds up sentences."""
         valid = [sentence for sentence in sentences if sentence.status == Status.VALID]
         names = ("matched", "gold", "test", "crossing", "words", "tags")
         sums = {name: sum(getattr(sentence, name) for sentence in valid) for name in names}

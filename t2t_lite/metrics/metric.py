@@ -1,7 +1,5 @@
 """Metric: sacreBLEU's counts, on lines that a metric may prepare first."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +8,7 @@ import sacrebleu
 from sacrebleu.metrics import BLEU, base
 
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Lines, Score
 
 
 class Metric(CorpusMetric):
@@ -44,13 +42,7 @@ class Metric(CorpusMetric):
         """Returns a reference as the counter should see it."""
         return line
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        others: Sequence[Sequence[str]] = (),
-    ) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines = (), others: Sequence[Lines] = ()) -> Score:
         """Returns the corpus score of line N of the hypotheses against line N of each of the references.
 
         Args:
@@ -60,16 +52,7 @@ class Metric(CorpusMetric):
         Raises:
             DataError: no lines, or unequal counts.
         """
-        for lines in (references, *others):
-            if isinstance(hypotheses, str) or isinstance(lines, str):
-                raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
-            if len(hypotheses) != len(lines):
-                raise DataError(
-                    f"There are {len(hypotheses):,} hypotheses but {len(lines):,} references; "
-                    "line N of one is scored against line N of the other."
-                )
-        if not hypotheses:
-            raise DataError("There is nothing to score: no hypotheses and no references.")
+        check_lines(hypotheses, references, *others)
         counts = self.counter._extract_corpus_statistics(
             [self.hypothesis(line) for line in hypotheses],
             [[self.reference(line) for line in lines] for lines in (references, *others)],
@@ -85,6 +68,20 @@ class Metric(CorpusMetric):
         """Returns sacreBLEU's score of the counts, in their precision."""
         score: float = self.counter._compute_score_from_stats(counts).score
         return score
+
+
+def check_lines(hypotheses: Lines, *references: Lines) -> None:
+    """Raises DataError unless there are lines, and as many hypotheses as references of each kind."""
+    for lines in references:
+        if isinstance(hypotheses, str) or isinstance(lines, str):
+            raise TypeError("Give a list of lines each, not one string: its characters would be taken for lines.")
+        if len(hypotheses) != len(lines):
+            raise DataError(
+                f"There are {len(hypotheses):,} hypotheses but {len(lines):,} references; "
+                "line N of one is scored against line N of the other."
+            )
+    if not hypotheses:
+        raise DataError("There is nothing to score: no hypotheses and no references.")
 
 
 def comparable_signature(metric: CorpusMetric) -> str:

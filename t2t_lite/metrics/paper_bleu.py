@@ -14,8 +14,6 @@ Here its punctuation becomes ASCII as well; on newstest2014 in German this chang
 was published; the same is done there, without compounds.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import importlib.util
@@ -28,7 +26,7 @@ from sacrebleu.metrics import BLEU
 from t2t_lite.errors import UsageError
 from t2t_lite.languages import base_language
 from t2t_lite.metrics.metric import Metric
-from t2t_lite.metrics.score import Score
+from t2t_lite.metrics.score import Lines, Score
 
 # Languages of the paper's two tasks (section 5.1) and their reverse directions. On newstest2014 in de and fr,
 # sacremoses' tokeniser equals Moses' own, line by line; for other languages (Finnish, Catalan), it lacks rules that
@@ -85,13 +83,7 @@ class PaperBleu(Metric):
         """Returns the tokens as for a translation, with every double quotation mark as '"'."""
         return self.hypothesis(line.translate(_LOW_QUOTES))
 
-    def score(
-        self,
-        hypotheses: Sequence[str],
-        references: Sequence[str],
-        sources: Sequence[str] = (),
-        others: Sequence[Sequence[str]] = (),
-    ) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines = (), others: Sequence[Lines] = ()) -> Score:
         """Returns the corpus score under a name and a signature of its own; errors as in Metric."""
         signature = f"nrefs:{1 + len(others)}|{self._signature}"
         found = super().score(hypotheses, references, sources, others)

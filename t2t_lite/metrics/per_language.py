@@ -1,13 +1,11 @@
 """PerLanguage: the mean of the scores of each target language, for a problem with several."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from t2t_lite.errors import DataError
-from t2t_lite.metrics.score import CorpusMetric, Score
+from t2t_lite.metrics.score import CorpusMetric, Lines, Score
 
-Lines = tuple[list[str], list[str], list[str]]  # hypotheses, references, sources
+Rows = tuple[list[str], list[str], list[str]]  # hypotheses, references, sources
 
 
 class PerLanguage(CorpusMetric):
@@ -31,7 +29,7 @@ class PerLanguage(CorpusMetric):
         members = dict.fromkeys(metric.signature for metric in self._metrics.values())
         return f"mean:{'+'.join(self._metrics)}|{' '.join(members)}"
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines) -> Score:
         rows = split_by_language(hypotheses, references, sources, self._target_of)
         found = {name: metric.score(*rows[name]) for name, metric in self._metrics.items() if name in rows}
         if not found:
@@ -42,10 +40,10 @@ class PerLanguage(CorpusMetric):
 
 
 def split_by_language(
-    hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str], target_of: Callable[[str], str]
-) -> dict[str, Lines]:
+    hypotheses: Lines, references: Lines, sources: Lines, target_of: Callable[[str], str]
+) -> dict[str, Rows]:
     """Returns the lines of each language, in the order in which they occur; a blank source has none."""
-    rows: dict[str, Lines] = {}
+    rows: dict[str, Rows] = {}
     for row in zip(hypotheses, references, sources, strict=True):
         if language := target_of(row[2]):
             for lines, text in zip(rows.setdefault(language, ([], [], [])), row, strict=True):

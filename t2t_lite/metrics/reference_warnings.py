@@ -1,12 +1,11 @@
 """Warnings about the text that a metric is to score: what makes BLEU say little about it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from t2t_lite.languages import CHARACTERS_PER_WORD, base_language, lacks_spaces
 from t2t_lite.metrics import bleu, names
+from t2t_lite.metrics.score import Lines
 
 _FEW = 0.2  # share of the references with _ORDER tokens, below which BLEU says little
 _ORDER = 4  # of BLEU's n-grams
@@ -68,13 +67,7 @@ def ter_note(language: str, references: Iterable[str]) -> str:
 
 
 def reference_warnings(
-    name: str,
-    language: str,
-    tokenize: str | None,
-    references: Sequence[str],
-    what: str,
-    *,
-    effective_order: bool = False,
+    name: str, language: str, tokenize: str | None, references: Lines, what: str, *, effective_order: bool = False
 ) -> list[str]:
     """Returns what is wrong with scoring these references by the metric `name`; nothing for metrics that are not BLEU.
 
@@ -102,7 +95,7 @@ def reference_warnings(
     ]
 
 
-def tokenised_warning(name: str, tokenize: str | None, lines: Sequence[str], what: str) -> str:
+def tokenised_warning(name: str, tokenize: str | None, lines: Lines, what: str) -> str:
     """Returns a warning if a text that BLEU tokenises is tokenised already; else ""."""
     if name not in names.TOKENISING or tokenize == "none":
         return ""

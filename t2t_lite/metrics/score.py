@@ -3,8 +3,6 @@
 No library that counts is imported here: problems name their metrics, and listing problems must not load any.
 """
 
-from __future__ import annotations
-
 import abc
 import dataclasses
 import inspect
@@ -14,6 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from t2t_lite.errors import UsageError
+
+Lines = Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CorpusMetric(abc.ABC):
     signature: str
 
     @abc.abstractmethod
-    def score(self, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]) -> Score:
+    def score(self, hypotheses: Lines, references: Lines, sources: Lines) -> Score:
         """Returns the score of the hypotheses; line N of the references and of the sources belongs to their line N."""
 
     def from_counts(self, counts: Any) -> float:
@@ -68,9 +68,7 @@ class CorpusMetric(abc.ABC):
         return float(counts[0] / counts[1])
 
 
-def score_lines(
-    metric: CorpusMetric, hypotheses: Sequence[str], references: Sequence[str], sources: Sequence[str]
-) -> Score:
+def score_lines(metric: CorpusMetric, hypotheses: Lines, references: Lines, sources: Lines) -> Score:
     """Returns the score by a metric; UsageError if a user's own metric returns something else."""
     found = metric.score(hypotheses, references, sources)
     if not _is_score(found) or not math.isfinite(found.value):

@@ -4,8 +4,6 @@ The bootstrap (Koehn, EMNLP 2004) draws corpora with replacement; approximate ra
 swaps lines of the two outputs. A corpus is scored from the sums of its lines' counts, or as the mean of their scores.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

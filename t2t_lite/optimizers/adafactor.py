@@ -1,7 +1,5 @@
 """Adafactor (Shazeer and Stern, 2018): it keeps only rows and columns of a matrix's second moments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adam (Kingma and Ba, 2015; section 5.3)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Base class of optimizers; a subclass is a file with an update rule."""
 
-from __future__ import annotations
-
 import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

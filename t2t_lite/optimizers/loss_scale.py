@@ -1,7 +1,5 @@
 """The loss scale of float16, whose smallest number would otherwise be larger than many a gradient."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

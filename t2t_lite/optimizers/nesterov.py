@@ -1,7 +1,5 @@
 """Nesterov's accelerated gradient (Sutskever et al., 2013), as fairseq's nag has it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +31,6 @@ class Nesterov(Optimizer):
         return {"m": shape}
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule."""
         (rate,) = numbers
         m = self.momentum * slots["m"] + gradient
         return weight - rate * (gradient + self.momentum * m), {"m": m}

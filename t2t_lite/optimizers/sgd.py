@@ -1,7 +1,5 @@
 """Plain stochastic gradient descent."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +12,5 @@ class SGD(Optimizer):
     """variable -= rate * gradient; nothing is remembered."""
 
     def update(self, weight: Any, slots: Mapping[str, Any], gradient: Any, *numbers: Any) -> tuple[Any, dict[str, Any]]:
-        """The rule."""
         (rate,) = numbers
         return weight - rate * gradient, dict(slots)

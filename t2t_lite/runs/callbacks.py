@@ -1,7 +1,5 @@
 """Callbacks of a training run: Keras' own classes, and functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

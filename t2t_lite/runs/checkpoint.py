@@ -6,8 +6,6 @@ Folders of a run:
     averaged/     the mean of the last few, weights only
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -21,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DamagedError, DataError, TrainingError, UsageError, did_you_mean
-from t2t_lite.files import lacks_room
+from t2t_lite.files import StrPath, lacks_room
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
@@ -58,7 +56,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        output_dir: str | os.PathLike[str],
+        output_dir: StrPath,
         model: Any,
         optimizer: Optimizer | None = None,
         keep: int = 1,
@@ -247,12 +245,12 @@ def variable_key(*names: str) -> str:
     return "/".join(name.replace(".", "..").replace("/", ".S") for name in names) + "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
-def list_checkpoints(output_dir: str | os.PathLike[str], kind: str = NEWEST) -> list[str]:
+def list_checkpoints(output_dir: StrPath, kind: str = NEWEST) -> list[str]:
     """Paths of the checkpoints of one kind, oldest first."""
     return checkpoint_files.list_whole(Path(output_dir) / kind)
 
 
-def find(output_dir: str | os.PathLike[str], which: str | None = None) -> str:
+def find(output_dir: StrPath, which: str | None = None) -> str:
     """Returns the path of a run's checkpoint.
 
     Args:

@@ -5,8 +5,6 @@ target, forced to the disk and renamed, the index last. They are removed index f
 checkpoint, unless something else has damaged it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import os

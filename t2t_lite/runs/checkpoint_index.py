@@ -7,8 +7,6 @@ all these, but whoever wrote the file wrote the checksums, too: a negative size 
 aborts TensorFlow.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import stat

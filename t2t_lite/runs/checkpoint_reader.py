@@ -1,7 +1,5 @@
 """Opening of a checkpoint for reading, and the error where it cannot be read: gone, damaged, or out of reach."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,6 +1,4 @@
-"""Console output of a training: a bar on a terminal, a line of plain text per report if stderr is a file."""
-
-from __future__ import annotations
+"""Console output of a training run: a bar on a terminal, a line of plain text per report if stderr is a file."""
 
 import statistics
 import sys

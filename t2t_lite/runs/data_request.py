@@ -1,7 +1,5 @@
 """DataRequest: which problem, with which options and vocabulary, and where its data are."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

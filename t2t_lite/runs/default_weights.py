@@ -11,14 +11,12 @@ two checkpoints: one that resumes may find better weights. Without a record that
 averaged weights are the default, unless the best are newer.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.files import read_json, replace_file
+from t2t_lite.files import StrPath, read_json, replace_file
 from t2t_lite.runs.checkpoint_files import BEST, step_of
 
 FILE, FORMAT = "default_weights.json", 1
@@ -26,18 +24,14 @@ _KINDS = {"default": str, "averaged": str | None, "best": str | None}
 
 
 def write_default(
-    output_dir: str | os.PathLike[str],
-    default: str,
-    averaged: str | None,
-    best: str | None,
-    dev: Mapping[str, Mapping[str, float]],
+    output_dir: StrPath, default: str, averaged: str | None, best: str | None, dev: Mapping[str, Mapping[str, float]]
 ) -> None:
     """Makes `default` ("averaged", "best" or "newest") what the commands take; `dev`: scores by kind of weights."""
     record = {"format": FORMAT, "default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
     replace_file(Path(output_dir) / FILE, json.dumps(record, indent=2) + "\n")
 
 
-def read_default(output_dir: str | os.PathLike[str], averaged: str | None, best: str | None) -> str | None:
+def read_default(output_dir: StrPath, averaged: str | None, best: str | None) -> str | None:
     """Returns "averaged", "best" or "newest" by the record or, where none counts, "best" if it is newer, else None.
 
     Args:

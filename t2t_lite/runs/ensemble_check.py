@@ -1,7 +1,5 @@
 """Check whether runs can be an ensemble, by their vocabularies, languages and search; needs no TensorFlow."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterable, Sequence

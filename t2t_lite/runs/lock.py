@@ -1,7 +1,5 @@
 """Locks that allow one writer per folder; the system releases them when the process ends, however it ends."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket
@@ -9,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import TrainingError
-from t2t_lite.files import lock_or_warn, name_in_errors, open_lock
+from t2t_lite.files import StrPath, lock_or_warn, name_in_errors, open_lock
 
 LOCK_FILE = ".trainer.lock"
 
 
 @contextlib.contextmanager
-def only_trainer(output_dir: str | os.PathLike[str]) -> Iterator[None]:
+def only_trainer(output_dir: StrPath) -> Iterator[None]:
     """Holds the lock of a run's folder, as `only_process`; makes the folder, and removes it if it stays empty."""
     folder = Path(output_dir)
     made = not folder.exists()

@@ -1,25 +1,20 @@
-"""Reports of a training: metrics.jsonl, TensorBoard and the console."""
-
-from __future__ import annotations
+"""Reports of a training run: metrics.jsonl, TensorBoard and the console."""
 
 import contextlib
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from t2t_lite.files import name_in_errors, replace_file, sync_open
+from t2t_lite.files import StrPath, name_in_errors, replace_file, sync_open
 from t2t_lite.models.base import Cost
+from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.tensorboard import Board
 from t2t_lite.runs.utilisation import pair_lengths
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.callbacks import Callbacks
 
 METRICS_FILE = "metrics.jsonl"
 BOARD_FOLDER = "tensorboard"
@@ -67,7 +62,7 @@ class Report:
 
     def __init__(
         self,
-        output_dir: str | os.PathLike[str],
+        output_dir: StrPath,
         first_step: int,
         train_steps: int,
         *,
@@ -224,21 +219,19 @@ def _replace(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     replace_file(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def note_other_scores(output_dir: str | os.PathLike[str], step: int) -> None:
+def note_other_scores(output_dir: StrPath, step: int) -> None:
     """Notes in metrics.jsonl that scores after `step` do not compare with those before."""
     _replace(Path(output_dir) / METRICS_FILE, [*read_metrics(output_dir), {"step": step, _OTHER_SCORES: 1}])
 
 
-def read_comparable(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_comparable(output_dir: StrPath) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl since scores last became others; all if they never did."""
     lines = read_metrics(output_dir)
     changes = [i for i, line in enumerate(lines) if _OTHER_SCORES in line]
     return lines[changes[-1] :] if changes else lines
 
 
-def flops_before(
-    output_dir: str | os.PathLike[str], first_step: int, planned: Callable[[int], int], others: int = 0
-) -> int:
+def flops_before(output_dir: StrPath, first_step: int, planned: Callable[[int], int], others: int = 0) -> int:
     """FLOPs of a run's updates before `first_step`: those in its last line, and of the steps since.
 
     Args:
@@ -250,7 +243,7 @@ def flops_before(
     return flops + planned(first_step - 1) - planned(step)
 
 
-def read_metrics(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_metrics(output_dir: StrPath) -> list[dict[str, Any]]:
     """The lines of metrics.jsonl; leaves out damaged ones, such as a line that was cut off in the middle."""
     path = Path(output_dir) / METRICS_FILE
     lines = []

@@ -3,14 +3,13 @@
 RUN, RUN/best, RUN/averaged, RUN/checkpoints, RUN/checkpoints/model-2000, RUN/best/model-1800.index
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NAME, NEWEST, list_whole
 from t2t_lite.runs.run_dir import has_run, has_weights
 
@@ -24,7 +23,7 @@ class NamedWeights(NamedTuple):
     which: str | None
 
 
-def parse_weights_path(path: str | os.PathLike[str]) -> NamedWeights | None:
+def parse_weights_path(path: StrPath) -> NamedWeights | None:
     """Returns what a path names; None if it is nothing of a run; DataError if it names something else in a run."""
     path = Path(os.path.abspath(path)) if os.path.basename(path) in ("", ".", "..") else Path(path)
     if has_run(path) or has_weights(path):

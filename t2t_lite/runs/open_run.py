@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.errors import DamagedError
+from t2t_lite.files import StrPath
 from t2t_lite.groups import DECODE
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.ops.int8 import quantize
@@ -23,7 +23,7 @@ from t2t_lite.runs.ensemble_check import check_members, notices
 from t2t_lite.runs.record import make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
 from t2t_lite.runs.run_data import check_files, open_run_data
-from t2t_lite.runs.run_dir import RunSpec, read_run
+from t2t_lite.runs.run_dir import RunSpec, make_model, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
@@ -81,7 +81,7 @@ class OpenEnsemble:
 
 
 def open_run(
-    output_dir: str | os.PathLike[str],
+    output_dir: StrPath,
     *,
     checkpoint: str | None = None,
     usr_dir: str | None = None,
@@ -106,7 +106,7 @@ def open_run(
         changes = {name: value for name, value in decoding.items() if value is not None}
         spec = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **changes))
         source, target = vocabularies = load_pair(output_dir)
-        model = spec.make_model(source.size, target.size, source is target)
+        model = make_model(spec.model, spec.hparams, source.size, target.size, source is target)
         checkpoints = Checkpoints(output_dir, model, record=record)
         step = checkpoints.load_weights(path)
     except DamagedError as error:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Mapping
 
+from t2t_lite.files import StrPath
 from t2t_lite.runs.metrics_log import read_comparable
 
 # How the score entries of an evaluation line begin.
@@ -25,7 +25,7 @@ class DevScore:
         return (self.score, -self.loss) > (other.score, -other.loss)
 
 
-def past_scores(output_dir: str | os.PathLike[str]) -> dict[int, DevScore]:
+def past_scores(output_dir: StrPath) -> dict[int, DevScore]:
     """The evaluations in metrics.jsonl whose scores compare with those to come, by step."""
     return {
         line["step"]: DevScore(value, line.get("dev_loss", math.inf))

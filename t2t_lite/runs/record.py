@@ -1,7 +1,5 @@
 """Record of a run in each of its checkpoints: the settings and the data that its weights were trained with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from t2t_lite import config

@@ -6,29 +6,25 @@ What a run's folder holds is compared with what is asked for, in this order: its
 last bits of the weights at most: training/reproducibility.py prints a line about them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import logging
-import os
 import shlex
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from t2t_lite import config
 from t2t_lite.data.vocabulary_files import file_names
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.fields import Field
+from t2t_lite.files import StrPath
 from t2t_lite.groups import OF_OUTPUTS
 from t2t_lite.optimizers.choices import by_evaluations, reader_of
 from t2t_lite.runs import default_weights
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, list_traces
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_checkpoint, has_run, has_weights, read_run
-
-if TYPE_CHECKING:
-    from t2t_lite.runs.start_request import StartRequest
+from t2t_lite.runs.start_request import StartRequest
 
 _log = logging.getLogger("t2t_lite")
 
@@ -133,12 +129,7 @@ def check_state(folder: Folder, request: StartRequest, spec: RunSpec) -> None:
 
 
 def check_settings(
-    old: RunSpec,
-    new: RunSpec,
-    output_dir: str | os.PathLike[str],
-    *,
-    reset_optimizer: bool = False,
-    fixed: Collection[str] = (),
+    old: RunSpec, new: RunSpec, output_dir: StrPath, *, reset_optimizer: bool = False, fixed: Collection[str] = ()
 ) -> None:
     """Raises UsageError with the differences between `old` and `new` that change the updates.
 
@@ -163,9 +154,7 @@ def check_settings(
         )
 
 
-def check_data(
-    spec: RunSpec, checksum: str, data_dir: Path, output_dir: str | os.PathLike[str], *, again: bool
-) -> None:
+def check_data(spec: RunSpec, checksum: str, data_dir: Path, output_dir: StrPath, *, again: bool) -> None:
     """Raises DataError if prepared data are not those that a run was trained on; with `again`, warns instead."""
     if spec.data_sha256 in (None, checksum):  # None: hparams.json was lost, and the checksum with it
         return
@@ -189,7 +178,7 @@ def check_checkpoint(
     Args:
         training: whether it is trained on. Otherwise the optimizer's settings may differ.
     """
-    changes = _changes(_train(record, spec), spec)
+    changes = _changes(_spec_of_checkpoint(record, spec), spec)
     refused = [str(c) for c in changes if _refused(c, reset_optimizer=reset_optimizer or not training)]
     theirs, ours = record["files"], spec.files
     refused += [  # only of vocabularies: tags affect just the outputs, and may be learned again
@@ -207,7 +196,7 @@ def check_checkpoint(
 
 def changed_scores(record: Mapping[str, Any], spec: RunSpec, signature: str) -> list[Change]:
     """Returns the changes since a checkpoint of this `record` with which scores of dev no longer compare."""
-    changes = _changes(_train(record, spec), spec)
+    changes = _changes(_spec_of_checkpoint(record, spec), spec)
     if record["data_sha256"] != spec.data_sha256:
         changes.append(Change("data", record["data_sha256"], spec.data_sha256, RULES["data"]))
     if record.get("metric") != signature:
@@ -217,7 +206,7 @@ def changed_scores(record: Mapping[str, Any], spec: RunSpec, signature: str) -> 
     return sorted(noted, key=lambda c: (c.name == "metric", order.index(c.name)))
 
 
-def _train(record: Mapping[str, Any], spec: RunSpec) -> RunSpec:
+def _spec_of_checkpoint(record: Mapping[str, Any], spec: RunSpec) -> RunSpec:
     """Returns the settings that a checkpoint was trained with."""
     hparams = config.from_dict(type(spec.hparams), record["hparams"])
     return dataclasses.replace(

@@ -1,7 +1,5 @@
 """Prepared data of a run, checked against its vocabulary and its checkpoints."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import logging
@@ -15,14 +13,14 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file, file_names, load_pair
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file, sha256_of
+from t2t_lite.files import StrPath, replace_file, sha256_of
 from t2t_lite.runs.resume import check_data
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
 
 _log = logging.getLogger("t2t_lite")
 
 
-def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary | None = None) -> GivenVocabulary:
+def given_vocabulary_of(path: StrPath, trained: GivenVocabulary | None = None) -> GivenVocabulary:
     """Returns the entry of problem.json for --vocabulary=PATH, which may be gone if the run has `trained` with it."""
     if trained is not None and trained.path == os.path.abspath(path) and not os.path.lexists(path):
         _log.info("%s is gone; the run resumes with its own copy of the vocabulary.", path)
@@ -32,7 +30,7 @@ def given_vocabulary_of(path: str | os.PathLike[str], trained: GivenVocabulary |
 
 
 def prepare_run_data(
-    spec: RunSpec, output_dir: str | os.PathLike[str], *, again: bool = False, **options: Any
+    spec: RunSpec, output_dir: StrPath, *, again: bool = False, **options: Any
 ) -> tuple[RunSpec, Store]:
     """Opens the prepared data of a run, or prepares them.
 
@@ -68,7 +66,7 @@ def file_checksums(store: Store) -> dict[str, str]:
     return found | {name: hashlib.sha256(text.encode()).hexdigest() for name, text in learned}
 
 
-def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> None:
+def check_files(folder: StrPath, files: Mapping[str, str]) -> None:
     """Raises DataError, naming the file, unless the files in a run's folder have these checksums."""
     for name, checksum in files.items():
         path = Path(folder) / os.path.basename(name)
@@ -79,7 +77,7 @@ def check_files(folder: str | os.PathLike[str], files: Mapping[str, str]) -> Non
             )
 
 
-def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabularies:
+def _load(given: GivenVocabulary, output_dir: StrPath) -> Vocabularies:
     """Loads a run's given vocabularies from its own folder, or from where they came."""
     for place in (output_dir, given.path):
         if not vocabulary_files.is_there(place) and not Path(place).is_file():
@@ -93,7 +91,7 @@ def _load(given: GivenVocabulary, output_dir: str | os.PathLike[str]) -> Vocabul
     )
 
 
-def write_vocabularies(output_dir: str | os.PathLike[str], store: Store) -> None:
+def write_vocabularies(output_dir: StrPath, store: Store) -> None:
     """Copies the data's vocabularies and tags into the run; DataError if its weights are of other vocabularies."""
     source, target = store.source_vocabulary, store.target_vocabulary
     if not has_weights(output_dir):  # files of an earlier start that saved no weights
@@ -122,7 +120,7 @@ def _write_learned(path: Path, text: str) -> None:
     replace_file(path, text)
 
 
-def open_run_data(spec: RunSpec, output_dir: str | os.PathLike[str]) -> Store:
+def open_run_data(spec: RunSpec, output_dir: StrPath) -> Store:
     """Opens the prepared data of a run; DataError if it is gone, or was prepared again with another vocabulary.
 
     Other data in the same vocabulary give a warning.
@@ -141,7 +139,7 @@ def open_run_data(spec: RunSpec, output_dir: str | os.PathLike[str]) -> Store:
     return store
 
 
-def check_vocabulary(output_dir: str | os.PathLike[str], store: Store) -> None:
+def check_vocabulary(output_dir: StrPath, store: Store) -> None:
     """Raises DataError if a run's data have another vocabulary than the run: their ids mean other pieces."""
     if _checksums(load_pair(output_dir)) != _checksums((store.source_vocabulary, store.target_vocabulary)):
         raise DataError(

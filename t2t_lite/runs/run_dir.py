@@ -18,8 +18,6 @@ bad_step_N.json  what is known of a step whose loss or gradient was not finite (
 .join_key      there while the workers of a cluster meet (distributed/rendezvous.py)
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -31,7 +29,7 @@ from typing import Any
 from t2t_lite import config, registry
 from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.files import check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
+from t2t_lite.files import StrPath, check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
 
@@ -91,15 +89,9 @@ class RunSpec:
         """Builds the problem again, from its name and options."""
         return registry.problem(self.problem, **self.options)
 
-    def data_folder(self, output_dir: str | os.PathLike[str]) -> Path:
+    def data_folder(self, output_dir: StrPath) -> Path:
         """Where the prepared data is."""
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
-
-    def make_model(
-        self, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
-    ) -> Any:
-        """Builds the model with fresh weights, as the function `make_model`."""
-        return make_model(self.model, self.hparams, source_vocab_size, target_vocab_size, shared, training=training)
 
 
 def make_model(
@@ -132,17 +124,17 @@ def make_model(
     return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared, training=training)
 
 
-def has_run(output_dir: str | os.PathLike[str]) -> bool:
+def has_run(output_dir: StrPath) -> bool:
     """Whether a run was started in this folder."""
     return (Path(output_dir) / HPARAMS_FILE).is_file()
 
 
-def has_weights(output_dir: str | os.PathLike[str]) -> bool:
+def has_weights(output_dir: StrPath) -> bool:
     """Whether the run in this folder has saved a checkpoint; until then it may start with other settings."""
     return any(list_traces(Path(output_dir) / kind) for kind in (NEWEST, BEST, AVERAGED))
 
 
-def has_checkpoint(output_dir: str | os.PathLike[str]) -> bool:
+def has_checkpoint(output_dir: StrPath) -> bool:
     """Whether the run in this folder has a checkpoint, whole or damaged, from which training resumes."""
     return bool(list_traces(Path(output_dir) / NEWEST))
 
@@ -155,13 +147,10 @@ def check_run_folder(output_dir: str) -> None:
             check_folder("output_dir", os.path.join(output_dir, kind))
 
 
-def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
+def write_run(output_dir: StrPath, spec: RunSpec) -> None:
     """Writes hparams.json and problem.json, each whole or not at all."""
     folder = Path(output_dir)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"--output_dir={output_dir} is not a folder.") from None
+    folder.mkdir(parents=True, exist_ok=True)
     problem = {
         "problem": spec.problem,
         "options": spec.options,
@@ -177,7 +166,7 @@ def write_run(output_dir: str | os.PathLike[str], spec: RunSpec) -> None:
         replace_file(folder / name, json_text(seal({"format": FORMAT, **values}), indent=2))
 
 
-def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> RunSpec:
+def read_run(output_dir: StrPath, usr_dir: str | None = None) -> RunSpec:
     """Reads what `write_run` wrote, and imports the user's own code from `usr_dir`.
 
     Code that only the run names is not imported: whoever made its folder could run anything.
@@ -221,7 +210,7 @@ def read_run(output_dir: str | os.PathLike[str], usr_dir: str | None = None) -> 
     )
 
 
-def read_code_folder(output_dir: str | os.PathLike[str]) -> str | None:
+def read_code_folder(output_dir: StrPath) -> str | None:
     """Returns the folder of the user's own code that a run names, or None; import it only if the run is trusted."""
     code: str | None = _read(output_dir, PROBLEM_FILE, _IN_PROBLEM)["usr_dir"] if has_run(output_dir) else None
     return code
@@ -232,7 +221,7 @@ def make_absolute(usr_dir: str | None) -> str | None:
     return None if usr_dir is None else os.path.abspath(usr_dir)
 
 
-def explain_no_run(output_dir: str | os.PathLike[str]) -> str:
+def explain_no_run(output_dir: StrPath) -> str:
     """Returns the error for a folder without hparams.json."""
     if has_weights(output_dir):
         return (
@@ -246,7 +235,7 @@ def explain_no_run(output_dir: str | os.PathLike[str]) -> str:
     )
 
 
-def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str | os.PathLike[str]) -> str:
+def relative_data_dir(data_dir: StrPath | None, output_dir: StrPath) -> str:
     """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
     if data_dir is None:
         return "data"
@@ -254,7 +243,7 @@ def relative_data_dir(data_dir: str | os.PathLike[str] | None, output_dir: str |
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 
 
-def _read(output_dir: str | os.PathLike[str], name: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
+def _read(output_dir: StrPath, name: str, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the object in a file; `kinds` are the types of its entries."""
     path = Path(output_dir) / name
     try:

@@ -3,10 +3,8 @@
 {"format", "starts": [{"request", "version", "python", "tensorflow", "keras", "host", "devices", "computed",
 "first_step", "start", "end", "status"}, ...]}, oldest first. request: the values of a StartRequest that are not at
 their default. computed: see training/reproducibility.py. Times are UTC. status: "running"; "done"; "stopped: ..." by a
-signal; "failed: ..."; "killed": the end could not be record_start, and is null.
+signal; "failed: ..."; "killed": the end could not be recorded, and is null.
 """
-
-from __future__ import annotations
 
 import contextlib
 import logging
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DamagedError, T2TError
-from t2t_lite.files import json_text, read_json, replace_file
+from t2t_lite.files import StrPath, json_text, read_json, replace_file
 from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
@@ -31,7 +29,7 @@ _log = logging.getLogger("t2t_lite")
 
 @contextlib.contextmanager
 def record_start(
-    output_dir: str | os.PathLike[str],
+    output_dir: StrPath,
     *,
     request: Mapping[str, Any],
     devices: str,
@@ -92,14 +90,14 @@ def record_start(
             _log.warning("%s: the end of this start could not be noted: %s.", path, error.strerror or error)
 
 
-def read_starts(output_dir: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_starts(output_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
     with contextlib.suppress(OSError, DamagedError):
         return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
     return []
 
 
-def read_request(output_dir: str | os.PathLike[str]) -> dict[str, Any]:
+def read_request(output_dir: StrPath) -> dict[str, Any]:
     """Returns what the newest start was asked for; empty where there is no run.json."""
     starts = read_starts(output_dir)
     return dict(starts[-1]["request"]) if starts else {}

@@ -1,7 +1,5 @@
 """State of optimizer and schedule in checkpoints, beside the weights: slots, loss scale, a schedule's memory."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import tensorflow as tf

@@ -10,18 +10,15 @@ is how many pairs and sources of the split are also in train. hypotheses names t
 translations; null: no file has them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DamagedError
-from t2t_lite.files import read_json, replace_file, sha256_of
+from t2t_lite.files import StrPath, read_json, replace_file, sha256_of
 from t2t_lite.runs.checkpoint_files import BEST, NEWEST, step_of
 from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.record import read_record
@@ -34,7 +31,7 @@ SPLITS = ("test", "dev")
 
 
 def write_scores(
-    output_dir: str | os.PathLike[str],
+    output_dir: StrPath,
     split: str,
     checkpoint: str,
     hypotheses: Sequence[str],
@@ -77,7 +74,7 @@ def write_scores(
     return path
 
 
-def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any] | None:
+def read_scores(output_dir: StrPath, split: str) -> dict[str, Any] | None:
     """Returns what `write_scores` wrote; None where there is no such file, or it is damaged."""
     with contextlib.suppress(OSError, DamagedError):
         return read_json(scores_path(output_dir, split), FORMAT, {"weights": dict, "decoding": dict, "scores": list})
@@ -85,7 +82,7 @@ def read_scores(output_dir: str | os.PathLike[str], split: str) -> dict[str, Any
 
 
 def scores_of(
-    output_dir: str | os.PathLike[str], checkpoint: str, decoding: Mapping[str, Any], data: str | None
+    output_dir: StrPath, checkpoint: str, decoding: Mapping[str, Any], data: str | None
 ) -> list[dict[str, Any]]:
     """Returns the scores in the run's files that belong to exactly these weights, this decoding and these data."""
     weights = describe_weights(checkpoint)
@@ -111,7 +108,7 @@ def summary(record: Mapping[str, Any]) -> str:
     return f"{record['weights'].get('path')} ({scores}, {record.get('date')})"
 
 
-def scores_path(output_dir: str | os.PathLike[str], split: str) -> Path:
+def scores_path(output_dir: StrPath, split: str) -> Path:
     """Returns the path of the scores of a split."""
     return Path(output_dir) / f"{split}.scores.json"
 

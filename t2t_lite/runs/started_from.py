@@ -1,7 +1,5 @@
 """Where the weights of a run come from: an import, which its own folder or that of an earlier run names."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

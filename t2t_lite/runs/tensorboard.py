@@ -1,9 +1,6 @@
 """TensorBoard's files of a run: curves in groups, sample translations, the hyperparameters."""
 
-from __future__ import annotations
-
 import contextlib
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import lacks_room
+from t2t_lite.files import StrPath, lacks_room
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
@@ -21,7 +18,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page reads text as M
 class Board:
     """Writes one event file to `folder`; `hparams` are shown in the page's tab HPARAMS."""
 
-    def __init__(self, folder: str | os.PathLike[str], hparams: Mapping[str, bool | int | float | str]) -> None:
+    def __init__(self, folder: StrPath, hparams: Mapping[str, bool | int | float | str]) -> None:
         self._folder = folder
         with self._explain():
             self._writer = tf.summary.create_file_writer(str(folder))

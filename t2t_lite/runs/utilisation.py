@@ -1,11 +1,9 @@
-"""FLOPs of a training (`Cost` of models/base.py), and the share of the devices' speed that it reaches.
+"""FLOPs of a training run (`Cost` of models/base.py), and the share of the devices' speed that it reaches.
 
 Only real tokens count, not padding, and each pair counts by its own lengths. The pairs of a packed row count one by
 one, as if each had a row of its own. What a device computes on padding, or between the pairs of a row, is lost
 utilisation.
 """
-
-from __future__ import annotations
 
 import math
 import os
@@ -41,7 +39,7 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 
 def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
-    """Model FLOPs of the first `steps` updates of a training, exactly."""
+    """Model FLOPs of the first `steps` updates of a run, exactly."""
     epochs, rest = divmod(steps, plan.steps_per_epoch)
 
     def of(first: int, last: int) -> int:

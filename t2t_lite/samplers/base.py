@@ -1,7 +1,5 @@
 """Sampler: which symbols may be drawn at a step of an output, and how likely each is."""
 
-from __future__ import annotations
-
 import abc
 from numbers import Real
 from typing import Any

@@ -1,7 +1,5 @@
 """The fewest symbols whose probabilities add up to at least top_p (nucleus sampling; Holtzman et al., 2020)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import tensorflow as tf

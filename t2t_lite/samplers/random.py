@@ -1,7 +1,5 @@
 """All symbols, as likely as the model says: unrestricted sampling, which Edunov et al. (2018) back-translate with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from t2t_lite import registry

@@ -1,7 +1,5 @@
 """The top_k most likely symbols alone (Fan et al., 2018); Edunov et al. (2018) back-translate with 10."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Base class of schedules: the learning rate by step and, where it needs them, by evaluations on dev."""
 
-from __future__ import annotations
-
 import abc
 import math
 

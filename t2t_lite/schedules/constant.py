@@ -1,7 +1,5 @@
 """Constant learning_rate after a linear warm-up; warmup_steps=1 has no warm-up."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 
@@ -16,5 +14,4 @@ class Constant(Schedule):
         self._rate, self._warmup_steps = learning_rate, warmup_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return self._rate * min(step / self._warmup_steps, 1.0)

@@ -1,7 +1,5 @@
 """Linear warm-up to learning_rate, then half a cosine down to min_learning_rate (Loshchilov and Hutter, 2017)."""
 
-from __future__ import annotations
-
 import math
 
 from t2t_lite import registry
@@ -26,7 +24,6 @@ class Cosine(Schedule):
         self._warmup_steps, self._train_steps = warmup_steps, train_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         if step <= self._warmup_steps:
             return self._peak * step / self._warmup_steps
         t = min((step - self._warmup_steps) / max(self._train_steps - self._warmup_steps, 1), 1.0)

@@ -1,7 +1,5 @@
 """learning_rate for halve_after updates, then half of it, and half again every halve_every (Luong et al., 2015)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 
@@ -20,6 +18,5 @@ class Halving(Schedule):
         self._rate, self._after, self._every = learning_rate, halve_after, halve_every
 
     def rate(self, step: int) -> float:
-        """The rule."""
         halvings = 0 if step <= self._after else 1 + (step - 1 - self._after) // self._every
         return self._rate * 0.5**halvings

@@ -1,7 +1,5 @@
 """Linear warm-up to learning_rate, then decay by the root of the step: fairseq's inverse_sqrt."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule, need
 
@@ -16,5 +14,4 @@ class InverseSqrt(Schedule):
         self._peak, self._warmup_steps = learning_rate, warmup_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return self._peak * min(step / self._warmup_steps, (self._warmup_steps / step) ** 0.5)

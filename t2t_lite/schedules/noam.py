@@ -1,7 +1,5 @@
 """Equation (3) of the paper: linear warm-up, then decay by the root of the step (section 5.3)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.schedules.base import Schedule
 
@@ -22,5 +20,4 @@ class Noam(Schedule):
         self._d_model, self._warmup_steps, self._factor = d_model, warmup_steps, learning_rate_factor
 
     def rate(self, step: int) -> float:
-        """The equation."""
         return float(self._factor * self._d_model**-0.5 * min(step**-0.5, step * self._warmup_steps**-1.5))

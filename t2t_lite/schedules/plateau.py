@@ -1,7 +1,5 @@
 """learning_rate, halved each time that `patience` evaluations in a row bring no lower loss on dev."""
 
-from __future__ import annotations
-
 import math
 
 from t2t_lite import registry
@@ -24,7 +22,6 @@ class Plateau(Schedule):
         self.memory = {"best": math.inf, "since": 0, "halvings": 0}
 
     def rate(self, step: int) -> float:
-        """The rule."""
         del step
         return self._rate * 0.5 ** self.memory["halvings"]
 

@@ -1,7 +1,5 @@
 """Warm-up, stable, decay: learning_rate until the last decay_steps updates, then down (Hu et al., 2024)."""
 
-from __future__ import annotations
-
 from t2t_lite import registry
 from t2t_lite.errors import UsageError
 from t2t_lite.schedules.base import Schedule, check_floor, need
@@ -37,7 +35,6 @@ class WarmupStableDecay(Schedule):
         self._decays_after = train_steps - decay_steps
 
     def rate(self, step: int) -> float:
-        """The equation."""
         if step <= self._decays_after:
             return self._peak * min(step / self._warmup_steps, 1.0)
         t = min((step - self._decays_after) / self._decay_steps, 1.0)

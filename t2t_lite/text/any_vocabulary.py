@@ -1,17 +1,14 @@
 """Base class of all vocabularies: text to piece ids and back, and the file that a vocabulary is kept in."""
 
-from __future__ import annotations
-
 import abc
 import functools
 import hashlib
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
 from t2t_lite.errors import DataError
-from t2t_lite.files import replace_file
+from t2t_lite.files import StrPath, replace_file
 from t2t_lite.ids import EOS, PAD
 
 WORD_START = "\u2581"  # SentencePiece's mark for a space, with which pieces begin that begin a word
@@ -35,7 +32,7 @@ class AnyVocabulary(abc.ABC):
         self.data = data
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: StrPath) -> Self:
         """Reads a vocabulary file; DataError, with the path, if it is missing or damaged."""
         try:
             return cls(Path(path).read_bytes())
@@ -46,7 +43,7 @@ class AnyVocabulary(abc.ABC):
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Writes the file, byte for byte as it was read or trained; it is there whole or not at all."""
         replace_file(Path(path), self.data)
 

@@ -1,6 +1,6 @@
 """Codec: how a problem's targets are learned, and how a model's outputs become what its user reads.
 
-A problem names its codec; data, training, runs and exports use it. The codec here is for lines of text; tree_codec.py
+A problem names its codec; data, training, runs and exports use it. The codec here is for lines of text; trees/codec.py
 has the one for trees.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-if TYPE_CHECKING:
-    import os
+from t2t_lite.files import StrPath
+from t2t_lite.text.any_vocabulary import AnyVocabulary
 
-    from t2t_lite.text.any_vocabulary import AnyVocabulary
+if TYPE_CHECKING:
     from t2t_lite.text.trees.linearize import TreeGrammar
 
 Pair = tuple[str, str]  # source, target
@@ -98,6 +98,6 @@ class Codec:
     def learner(self) -> Learner:
         return Learner()
 
-    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> Outputs:
+    def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> Outputs:
         """Opens the outputs of the prepared data or the run in `folder`; `vocabulary` is that of the targets."""
         return Outputs()

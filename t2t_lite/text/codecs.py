@@ -1,7 +1,5 @@
 """All codecs, by what is stored with prepared data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Labels of target languages, such as ">>de<<": a source line begins with one, which is one id and never text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

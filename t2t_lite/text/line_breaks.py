@@ -1,7 +1,5 @@
 """Line breaks inside of a text."""
 
-from __future__ import annotations
-
 import re
 
 BREAKS = r"(\r?\n)+"  # also of RE2, in graphs

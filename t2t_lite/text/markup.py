@@ -1,7 +1,5 @@
 """Texts that are markup: lines of a file of XML, SGML or HTML, and not sentences."""
 
-from __future__ import annotations
-
 import re
 
 _TAG = re.compile(r"<[/?!]?([A-Za-z][\w:.-]*)(?:\s[^<>]*)?/?>")

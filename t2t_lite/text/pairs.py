@@ -1,7 +1,5 @@
 """Pairs of texts in the tables and data sets of other libraries; imports none of these."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Marks of text that was prepared for another tool: subword-nmt's joints, SentencePiece's pieces, Moses' escapes."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections import Counter

@@ -1,15 +1,13 @@
 """A user's own SentencePiece models, read as vocabularies, whatever ids their special pieces have."""
 
-from __future__ import annotations
-
 import logging
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.vocabulary import SpecialIdsError, Vocabulary
 
@@ -20,7 +18,7 @@ _FILLER = re.compile(r"averyunlikelytoken\d+")  # onmt-build-vocab --size_multip
 _log = logging.getLogger("t2t_lite")
 
 
-def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
+def load(path: StrPath, *, say: bool = True) -> Vocabulary:
     """Reads a SentencePiece model.
 
     If PAD, EOS and UNK have other ids than here, as with SentencePiece's defaults, these three pieces are moved to the
@@ -51,7 +49,7 @@ def load(path: str | os.PathLike[str], *, say: bool = True) -> Vocabulary:
         raise DataError(f"{path}: {error}") from error
 
 
-def with_order(path: str | os.PathLike[str], tokens: Sequence[str], last: str) -> Vocabulary:
+def with_order(path: StrPath, tokens: Sequence[str], last: str) -> Vocabulary:
     """Reads a SentencePiece model and gives its pieces the order of `tokens`, after PAD, EOS and UNK.
 
     Args:

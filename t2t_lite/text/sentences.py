@@ -4,8 +4,6 @@ A boundary is a mark that ends a sentence, with the quotes and brackets that clo
 things as well, as "." does in abbreviations and numbers, the rules rather leave two sentences together than cut one.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable

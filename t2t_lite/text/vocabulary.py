@@ -1,7 +1,5 @@
 """Vocabulary: text to piece ids and back, with SentencePiece."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar

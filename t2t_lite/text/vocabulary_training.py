@@ -1,7 +1,5 @@
 """Training of a vocabulary with SentencePiece, on a sample of the text."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import logging

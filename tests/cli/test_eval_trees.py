@@ -11,7 +11,7 @@ from t2t_lite.cli.eval_scores import ScoreRequest, explain_faults
 from t2t_lite.metrics import bracketing
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.trees.codec import TreeText
-from t2t_lite.text.trees.tag_table import TagCounts
+from t2t_lite.text.trees.tag_table import TagLearner
 from t2t_lite.text.trees.tree import parse
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import commands
@@ -78,7 +78,7 @@ def test_columns_are_evalbs(shared_data: Callable[[str], Path]) -> None:
 @pytest.mark.parametrize("name", TAG_SETS)
 def test_the_trees_of_a_perfect_model_score_100_with_0_in_error(name: str, tmp_path: Path) -> None:
     folder = TAG_SETS[name].write(tmp_path)
-    counts = TagCounts(TAG_SETS[name].deleted)
+    counts = TagLearner(TAG_SETS[name].deleted)
     pairs = [as_pair(parse(line)) or ("", "") for line in TAG_SETS[name].train]
     text = TreeText(
         train_vocabulary([symbols for _, symbols in counts.watch(pairs)], size=99, kind="word"), counts.table()

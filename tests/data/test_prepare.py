@@ -197,7 +197,7 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="Made has no name; decorate it with @register_problem"):
         prepare(Made(name=""), tmp_path)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UsageError, match=r"--data_dir=\S*file is not a folder"):
+    with pytest.raises(UsageError, match=r"--data_dir=\S*file: \S*file is not a folder"):
         prepare(Made(), tmp_path / "file")
 
 

@@ -138,8 +138,8 @@ def test_an_export_without_attention(backends: dict[str, Backend], monkeypatch: 
         (("attention",), "nbest", "nbest,attention"),
         (("nbest", "score", "tokens"), "attention", "nbest,score,tokens,attention"),
     ):
-        monkeypatch.setattr(export._exported, "model", SimpleNamespace(signatures=("serving_default", *there)))
-        assert str(export._exported.lacks(lacking)).endswith(f"again with --signatures={advice}.")
+        monkeypatch.setattr(export._translator, "model", SimpleNamespace(signatures=("serving_default", *there)))
+        assert str(export._translator.lacks(lacking)).endswith(f"again with --signatures={advice}.")
 
 
 def test_servers_that_cannot_be_used(served: serving_server.Server) -> None:

@@ -16,7 +16,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.text.trees import tree as trees
 from t2t_lite.text.trees.codec import TreeText
 from t2t_lite.text.trees.linearize import sentence
-from t2t_lite.text.trees.tag_table import WSJ, TagCounts, load_table
+from t2t_lite.text.trees.tag_table import WSJ, TagLearner, load_table
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import reference
 from tests.export.conftest import EXPORTED, Exported, decoded, run
@@ -33,7 +33,7 @@ ODD = ["(", "  a ( b )\tc\r", "a\u00a0b c", "naïve 🌍 ?", "\x1c x", ". , ' ``
 def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     """An export of a small parser with random weights: most of its outputs are not trees."""
     pairs = list(itertools.islice(registry.problem("toy_parsing").samples("train"), 300))
-    counts = TagCounts(WSJ.deleted)
+    counts = TagLearner(WSJ.deleted)
     sources, targets = (list(side) for side in zip(*counts.watch(pairs), strict=True))
     source, target = train_vocabulary(sources, size=200), train_vocabulary(targets, size=200, kind="word")
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)

@@ -12,7 +12,7 @@ from t2t_lite.export.tree_ops import GraphTrees
 from t2t_lite.ids import UNK
 from t2t_lite.problems.parsing import as_pair
 from t2t_lite.text.trees import linearize as lin
-from t2t_lite.text.trees.tag_table import MARK, MARK_RE2, TagCounts, TagTable
+from t2t_lite.text.trees.tag_table import MARK, MARK_RE2, TagLearner, TagTable
 from t2t_lite.text.trees.tree import normalize, parse
 from tests.tag_sets import TAG_SETS
 
@@ -24,7 +24,7 @@ def learned(name: str) -> tuple[list[str], TagTable, list[tuple[str, str]]]:
     train, dev = (
         [as_pair(parse(line)) or ("", "") for line in lines] for lines in (TAG_SETS[name].train, TAG_SETS[name].dev)
     )
-    counts = TagCounts(TAG_SETS[name].deleted)
+    counts = TagLearner(TAG_SETS[name].deleted)
     symbols = sorted({symbol for _, target in counts.watch(train) for symbol in target.split(" ")} | {"XX"})
     table = counts.table()
     assert table is not None

@@ -5,7 +5,6 @@ losses and learning rates of 20 more updates, and the contents of the graph afte
 with its optimizer, and 20 updates on the same batches follow. Dropout is 0.
 """
 
-import dataclasses
 import json
 import math
 from pathlib import Path
@@ -20,7 +19,7 @@ from t2t_lite.importers import t2t_slots, tensor2tensor
 from t2t_lite.optimizers.choices import make_optimizer, make_schedule
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.record import make_record
-from t2t_lite.runs.run_dir import read_run
+from t2t_lite.runs.run_dir import make_model, read_run
 from t2t_lite.training.step import TrainStep
 from tests import commands
 from tests.importers import t2t_golden
@@ -58,7 +57,7 @@ def _continue(run: Path, golden: dict[str, Any]) -> tuple[Any, Any, np.ndarray]:
     """
     spec = read_run(run)
     hparams = config.replace(spec.hparams, dropout=0.0, attention_dropout=0.0, relu_dropout=0.0)
-    model = dataclasses.replace(spec, hparams=hparams).make_model(V, V, True)
+    model = make_model(spec.model, hparams, V, V, True)
     optimizer = make_optimizer(hparams, [weight.value for weight in model.trainable_weights])
     checkpoints = Checkpoints(run, model, optimizer, record=make_record(spec))
     assert checkpoints.load_training(list_checkpoints(run)[-1]) == STEP

@@ -367,9 +367,9 @@ def test_parameters_of_ones_own_choose_the_score_and_the_tags() -> None:
     for made in (ByClass("x"), ByConstructor("x"), Derived("x")):
         assert made.evalb is own
         assert made.make_metric().parameters is own
-        assert made.codec._deleted == ("TOP", "PU")
+        assert made.make_learner()._deleted == {"TOP", "PU"}
         assert made.settings()["prm"] == own.as_dict()
     for usual in (Treebank("x"), Usual("x")):
         assert usual.evalb is None
         assert usual.make_metric().parameters == Parameters()
-        assert usual.codec._deleted == TreeCodec()._deleted
+        assert usual.make_learner()._deleted == TreeCodec().learner()._deleted

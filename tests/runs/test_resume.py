@@ -79,7 +79,7 @@ def test_another_model_is_said_without_its_settings() -> None:
 
 def test_a_checkpoint_of_another_format_is_refused(tmp_path: Path) -> None:
     spec = _spec(registry.hparams("rnn_tiny"), hparams_set="rnn_tiny")
-    model, record = spec.make_model(9, 9, True), make_record(spec)
+    model, record = make_model(spec.model, spec.hparams, 9, 9, True), make_record(spec)
     now, later = (
         Checkpoints(tmp_path / str(i), model, record=each).save_weights("averaged", 3)
         for i, each in enumerate((record, record | {"format": 2}))

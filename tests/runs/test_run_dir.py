@@ -77,13 +77,6 @@ def test_data_inside_the_run_moves_with_it(tmp_path: Path) -> None:
     assert _spec(data_dir=outside).data_folder(tmp_path / "moved") == tmp_path.resolve() / "data"
 
 
-def test_an_output_dir_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(UsageError, match="--output_dir=.*file.* is not a folder"):
-            write_run(folder, _spec())
-
-
 def test_a_run_goes_on_only_with_the_settings_that_decide_its_updates(tmp_path: Path) -> None:
     old = _spec()
     steering = config.replace(

@@ -14,7 +14,7 @@ from t2t_lite.problems.toy import treebank
 from t2t_lite.text.trees import tag_model
 from t2t_lite.text.trees.linearize import linearize, repair, tag_punctuation
 from t2t_lite.text.trees.tag_model import MOST, SKIP, TAG, TagModel, align
-from t2t_lite.text.trees.tag_table import WSJ, TagCounts, TagTable, parse_table
+from t2t_lite.text.trees.tag_table import WSJ, TagLearner, TagTable, parse_table
 from t2t_lite.text.trees.tree import Tree
 from tests import slips
 
@@ -29,7 +29,7 @@ def _made_up(seed: str, count: int) -> list[Tree]:
 
 
 def learned(trees: Sequence[Tree]) -> TagTable:
-    counts = TagCounts(WSJ.deleted)
+    counts = TagLearner(WSJ.deleted)
     for _ in counts.watch(pair for pair in map(as_pair, trees) if pair):
         pass
     table = counts.table()
@@ -121,7 +121,7 @@ def test_without_a_model_tags_are_taken_in_order() -> None:
 
 
 def test_a_word_has_its_own_tags_and_an_unknown_one_those_of_its_ending() -> None:
-    counts = TagCounts(WSJ.deleted)
+    counts = TagLearner(WSJ.deleted)
     list(counts.watch([("the walker walks", "(S (NP DT NN )NP (VP VBZ )VP )S"), ("the runner", "(NP DT NN )NP")]))
     table = counts.table()
     assert table is not None

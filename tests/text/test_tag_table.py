@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.text.trees import tag_table
-from t2t_lite.text.trees.tag_table import PUNCTUATION, TAG, WSJ, TagCounts, TagTable, load_table, parse_table
+from t2t_lite.text.trees.tag_table import PUNCTUATION, TAG, WSJ, TagLearner, TagTable, load_table, parse_table
 
 DELETED = (",", ".", ":", "``", "''")
 PAIRS = [
@@ -20,7 +20,7 @@ PAIRS = [
 
 
 def learned(pairs: list[tuple[str, str]], deleted: tuple[str, ...] = DELETED) -> TagTable:
-    counts = TagCounts(deleted)
+    counts = TagLearner(deleted)
     assert list(counts.watch(pairs)) == pairs
     table = counts.table()
     assert table is not None
@@ -89,7 +89,7 @@ def test_memory_holds_the_words_that_matter_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_trees_without_tags_of_their_own_have_no_table() -> None:
-    counts = TagCounts(DELETED)
+    counts = TagLearner(DELETED)
     list(counts.watch([("a b .", "(S XX XX XX )S")]))
     assert counts.table() is None
 

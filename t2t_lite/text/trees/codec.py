@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.files import StrPath
 from t2t_lite.ids import UNK
-from t2t_lite.text.codec import Codec, Learner, Outputs, Pair
+from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.codec import Codec, Learner, Outputs
 from t2t_lite.text.trees.linearize import ROOT, TreeGrammar, linearize, repair, restore, sentence, tag_punctuation
-from t2t_lite.text.trees.tag_table import TAGS_FILE, WSJ, TagCounts, TagTable, load_table
+from t2t_lite.text.trees.tag_table import TAGS_FILE, WSJ, TagLearner, TagTable, load_table
 from t2t_lite.text.trees.tree import normalize, parse
 
 if TYPE_CHECKING:
-    import os
-
-    from t2t_lite.text.any_vocabulary import AnyVocabulary
     from t2t_lite.text.vocabulary import Vocabulary
 
 
@@ -94,18 +93,11 @@ class TreeText(Outputs):
 
 
 class TreeCodec(Codec):
-    """Targets that are trees; their symbols have a vocabulary of their own, in which each symbol is one piece.
-
-    Args:
-        deleted: tags by which EVALB leaves words out; None: those of COLLINS.prm.
-    """
+    """Targets that are trees; their symbols have a vocabulary of their own, in which each symbol is one piece."""
 
     is_text = False
     file_names = (TAGS_FILE,)
     settings: ClassVar[Mapping[str, str]] = {"target_kind": "tree"}
-
-    def __init__(self, deleted: Collection[str] | None = None) -> None:
-        self._deleted = WSJ.deleted if deleted is None else deleted
 
     def target_vocab_type(self, vocab_type: str) -> str:
         return "word"
@@ -131,28 +123,10 @@ class TreeCodec(Codec):
             )
 
     def learner(self) -> Learner:
-        return _TagLearner(self._deleted)
+        return TagLearner(WSJ.deleted)
 
-    def outputs(self, folder: str | os.PathLike[str], vocabulary: AnyVocabulary) -> TreeText:
+    def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> TreeText:
         return TreeText(vocabulary, load_table(folder))
-
-
-class _TagLearner(Learner):
-    """Learns which tags words have."""
-
-    def __init__(self, deleted: Collection[str]) -> None:
-        self._counts = TagCounts(deleted)
-
-    def watch(self, pairs: Iterable[Pair]) -> Iterable[Pair]:
-        return self._counts.watch(pairs)
-
-    def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
-        table = self._counts.table()
-        if table is None:
-            return {}
-        for split, pairs in others.items():
-            table.check_gold(split, pairs)
-        return {TAGS_FILE: table.to_json()}
 
 
 def _own(vocabulary: AnyVocabulary) -> Vocabulary:

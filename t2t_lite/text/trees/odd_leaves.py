@@ -3,8 +3,6 @@
 The Penn-Helsinki corpora and their kin have (NP-SBJ *con*), (C 0), (CODE <P_3>) and (ID MALORY,2.3).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

@@ -18,13 +18,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import DataError, check_format
+from t2t_lite.files import StrPath
+from t2t_lite.text.codec import Learner, Pair
 from t2t_lite.text.trees.tag_model import TAG as TAG
 from t2t_lite.text.trees.tag_model import Counts, TagModel, TagModelCounts, check_counts
 from t2t_lite.text.trees.tree import escape
@@ -42,8 +43,6 @@ _FIELD = re.compile(r"[^ \t\n\r\f\v]+")
 MARK_RE2 = rf"{_BRACKET}|[^\pL\pN]+"
 
 _log = logging.getLogger("t2t_lite")
-
-Pair = tuple[str, str]  # the words of a sentence and the symbols of its tree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,7 +164,7 @@ _WSJ_MARKS = (",", ".", ":", "``", "''")
 WSJ = TagTable(frozenset(_WSJ_MARKS), PUNCTUATION, frozenset((tag, "'") for tag in _WSJ_MARKS), learned=False)
 
 
-class TagCounts:
+class TagLearner(Learner):
     """Learns a table and a model from training pairs as they pass; the number of words in memory is bounded.
 
     Args:
@@ -206,6 +205,14 @@ class TagCounts:
         counts = {word: dict(sorted(tags.items())) for word, tags in sorted(self._counts.items())}
         return TagTable.of(self._deleted, counts, self._model.model())
 
+    def files(self, others: Mapping[str, Sequence[Pair]]) -> dict[str, str]:
+        table = self.table()
+        if table is None:
+            return {}
+        for split, pairs in others.items():
+            table.check_gold(split, pairs)
+        return {TAGS_FILE: table.to_json()}
+
     def _flush(self) -> None:
         self._model.add_pairs(self._pairs.items())
         for (tag, word), count in self._pairs.items():
@@ -215,7 +222,7 @@ class TagCounts:
         self._pairs.clear()
 
 
-def load_table(folder: str | os.PathLike[str]) -> TagTable:
+def load_table(folder: StrPath) -> TagTable:
     """Reads tags.json of a folder; if there is none, logs a warning and returns WSJ.
 
     Raises:
@@ -234,7 +241,7 @@ def load_table(folder: str | os.PathLike[str]) -> TagTable:
         return WSJ
 
 
-def parse_table(content: str | bytes, name: str | os.PathLike[str]) -> TagTable:
+def parse_table(content: str | bytes, name: StrPath) -> TagTable:
     """Returns the table from the content of a tags.json; DataError, with `name`, if it is not a table."""
     try:
         values = json.loads(content)

@@ -4,16 +4,14 @@ A tree is kept as a flat sequence, in the order of its text from left to right. 
 too deep for Python's stack.
 """
 
-from __future__ import annotations
-
 import dataclasses
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from t2t_lite.errors import DataError
+from t2t_lite.files import StrPath
 
 MAX_NODES = 100_000  # of one tree; it exposes a bracket left open in a file before the tree fills the memory
 # VROOT is of TIGER and NEGRA.
@@ -119,7 +117,7 @@ def parse(text: str) -> Tree:
     return found[0]
 
 
-def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[Tree]:
+def read_trees(lines: Iterable[str], name: StrPath) -> Iterator[Tree]:
     """Yields the trees of a treebank file unchanged, holding one at a time in memory.
 
     A tree may take many lines, indented after the first, or share one with others. Between trees, lines that start
@@ -153,7 +151,7 @@ def read_trees(lines: Iterable[str], name: str | os.PathLike[str]) -> Iterator[T
         raise DataError(f"{name} holds no trees; expected a treebank such as (S (NP (DT the) (NN cat)) ...).")
 
 
-def tree_lines(lines: Sequence[str], name: str | os.PathLike[str]) -> Sequence[str]:
+def tree_lines(lines: Sequence[str], name: StrPath) -> Sequence[str]:
     """Returns the trees of a file, one a line; only a file with trees over several lines is read.
 
     So a line that is no tree stays as it is where each tree has a line of its own, for EVALB to call it an error.
@@ -169,14 +167,14 @@ def tree_lines(lines: Sequence[str], name: str | os.PathLike[str]) -> Sequence[s
     return lines
 
 
-def check_words(lines: Iterable[str], name: str | os.PathLike[str]) -> None:
+def check_words(lines: Iterable[str], name: StrPath) -> None:
     """Raises DataError if the words of a tree stand in brackets of their own, without tags: EVALB overlooks them."""
     for number, line in enumerate(lines, start=1):
         if found := _UNTAGGED.search(line):
-            raise DataError(f"{name}, line {number}: {_untag(found[1], found[2])}. Correct the file.")
+            raise DataError(f"{name}, line {number}: {_describe_untagged(found[1], found[2])}. Correct the file.")
 
 
-def _untag(parent: str, word: str) -> str:
+def _describe_untagged(parent: str, word: str) -> str:
     return (
         f"({word}) in ({parent} ...) has one word and no tag. If {word!r} is a word, write ({parent} {word}) and not "
         f"({parent} ({word})); if it is the label of an empty phrase, leave it out"
@@ -186,7 +184,7 @@ def _untag(parent: str, word: str) -> str:
 class _Reader:
     """Takes the tokens of a file one by one and makes trees of them."""
 
-    def __init__(self, name: str | os.PathLike[str]) -> None:
+    def __init__(self, name: StrPath) -> None:
         self.start = 0  # the line at which the present tree starts
         self._name = name
         self._nodes: list[Node] = []
@@ -226,7 +224,7 @@ class _Reader:
             self._label = self._word = None
         elif self._label is not None:
             if self._depth or self._label not in _ROOTS:
-                raise self.error(number, _untag(self._parent(), self._label))
+                raise self.error(number, _describe_untagged(self._parent(), self._label))
             self._nodes += [self._label, None]  # (TOP) as a whole, like ()
             self._label = None
         elif self._depth:
