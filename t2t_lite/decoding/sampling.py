@@ -162,7 +162,10 @@ class _Sampling(Search):
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
-        rows = tf.reshape(self._permit(fixed, beams, logits), [-1, logits.shape[-1]])
+        likely = logits
+        if self.rules.repetition_penalty > 1:
+            likely = self.rules.penalise(logits, beams["alive"], index)
+        rows = tf.reshape(self._permit(fixed, beams, likely), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], fixed["numbers"], index)
         symbols = tf.reshape(draw(self.sampler, rows, tf.reshape(points, [-1]), self.never), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)

@@ -272,11 +272,12 @@ class Translator(LineTranslator):
         self.outputs = outputs or Outputs()
         self.is_text = self.outputs.is_text
         self._grammar = self.outputs.grammar()
-        self._rules = Rules(decode.no_repeat_ngram_size, decode.min_length)
+        self._rules = Rules.of(decode)
         if self._grammar and self._rules != NO_RULES:
+            given = ", ".join(f"{name}={value:g}" for name, value in self._rules.changed().items())
             raise UsageError(
-                "no_repeat_ngram_size and min_length are for text; a parser's outputs are as long as their sentences, "
-                "and repeat brackets. Leave both at 0."
+                f"{given} is for text; a parser's outputs are as long as their sentences, and repeat brackets. "
+                "Leave it out."
             )
         self.prepack = False
         self.sampling: Sampling | None = None

@@ -116,7 +116,7 @@ def test_other_sizes_of_beams(beam: int) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("rules", [Rules(2, 5), Rules(1, 0), Rules(0, 20)])
+@pytest.mark.parametrize("rules", [Rules(2, 5), Rules(1, 0), Rules(0, 20), Rules(0, 5, 1.5)])
 def test_rules(rules: Rules) -> None:
     _Pair("transformer", _beam_search(rules=rules), IDS, FLAG).assert_equal(SOURCES, False)
     _, drawn = _Pair("transformer", _sample(3, length={"rules": rules}), IDS).assert_equal(SOURCES)
