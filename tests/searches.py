@@ -60,13 +60,17 @@ class Searches:
         early: bool,
         extra: int = EXTRA,
         rules: Rules = NO_RULES,
+        forced: tuple[int, ...] = (),
     ) -> Hypotheses:
         """Runs the plain search; returns finished hypotheses, best first, then unfinished ones, best first."""
         longest = len(source) + extra
-        alive: Hypotheses = [((), 0.0)]
+        starts = [forced[:at] for at in range(len(forced))]
+        theta = rules.repetition_penalty
+        steps = [self._penalised(source, [start], beam, theta)[0, forced[len(start)]] for start in starts]
+        alive: Hypotheses = [(forced, sum(steps))]
         finished: Hypotheses = []
-        for length in range(1, longest + 1):
-            table = self._penalised(source, [prefix for prefix, _ in alive], beam, rules.repetition_penalty)
+        for length in range(len(forced) + 1, longest + 1):
+            table = self._penalised(source, [prefix for prefix, _ in alive], beam, theta)
             table += np.array([[total] for _, total in alive])
             table[:, PAD] = -np.inf
             for row, (prefix, _) in zip(table, alive, strict=True):

@@ -74,6 +74,11 @@ def make_parser() -> common.Parser:
         help="write each output's alignment over pieces after ' ||| ': links i-j of source and target (Pharaoh), or "
         "all weights, as Marian does; with --json as values",
     )
+    parser.add_argument(
+        "--prefix",
+        metavar="FILE",
+        help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
@@ -93,6 +98,7 @@ def _check_flags(parser: common.Parser) -> None:
         )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
     if "--split_sentences" in given:
+        parser.refuse(["prefix"], "does not go with --split_sentences: there would be one for each sentence")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
@@ -108,7 +114,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    form = "split_sentences target_language nbest json pretty alignments"
+    form = "split_sentences target_language nbest json pretty alignments prefix"
     names = ["saved_model", "input", "split", "output", "resume", *form.split(), "sampler"]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),

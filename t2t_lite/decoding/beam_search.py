@@ -41,6 +41,7 @@ def beam_search(
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
     rules: Rules = NO_RULES,
+    prefix: Any = None,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -65,6 +66,7 @@ def beam_search(
         length_factor: see `extra_length`.
         rules: see `Rules`; log-probabilities stay those of the model among all symbols, unless a repetition penalty
             lowers them.
+        prefix: see `Search.force`; scores are of whole outputs. None: outputs may begin with anything.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
@@ -74,6 +76,8 @@ def beam_search(
         parts = (model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor, rules)
         search = _BeamSearch(*parts)
         search.form, search.never = form, tuple(never)
+        if prefix is not None:
+            search.force(prefix)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 

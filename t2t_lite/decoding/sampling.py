@@ -65,6 +65,7 @@ def sample(
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
     rules: Rules = NO_RULES,
+    prefix: Any = None,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -81,6 +82,7 @@ def sample(
         jit: see `Search`.
         never: symbols that are never drawn.
         rules: see `Rules`; the sampler's distribution is among the symbols that they leave.
+        prefix: as in `beam_search`.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
@@ -89,6 +91,8 @@ def sample(
     with read_weights_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor, rules)
         search.never = tuple(never)
+        if prefix is not None:
+            search.force(prefix)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 

@@ -39,6 +39,24 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
     assert run.translate([]) == []
 
 
+@pytest.mark.nightly
+def test_prefixes_are_the_commands(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    prefixes = ["The", *[""] * (len(LINES) - 1)]
+    file, lines = tmp_path / "prefixes", tmp_path / "lines"
+    file.write_text("\n".join(prefixes) + "\n")
+    lines.write_text("\n".join(LINES) + "\n")
+    found = run.translate(LINES, prefixes=prefixes)
+    assert found == _decoded(folder, f"--prefix={file}", f"--input={lines}")
+    assert found[0].startswith("The")
+    assert found[1:] == run.translate(LINES)[1:]
+    file.write_text("The\n")
+    done = commands.run("t2t_lite.cli.decoder", f"--output_dir={folder}", f"--prefix={file}", f"--input={lines}")
+    assert done.returncode == 1
+    assert f"prefixes has 1 lines, and the input {len(LINES)}; line N is for line N." in done.stderr.decode()
+    with pytest.raises(UsageError, match="Prefixes are of lines; with split_sentences"):
+        run.translate(LINES, prefixes=prefixes, split_sentences=True)
+
+
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)

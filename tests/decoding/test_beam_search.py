@@ -117,6 +117,34 @@ def test_fast_equals_slow_with_a_repetition_penalty(looping: _Searches, rules: R
     assert min(len(output) - (output[-1] == EOS) for output in found) >= rules.min_length
 
 
+@pytest.mark.commit("rules0-4")
+@pytest.mark.parametrize("beam", [1, 4, 7])
+@pytest.mark.parametrize("rules", [Rules(), Rules(2, 9, 1.3)])
+def test_fast_equals_slow_with_prefixes(looping: _Searches, rules: Rules, beam: int) -> None:
+    prefixes = np.zeros((9, 5), np.int32)
+    rng = np.random.default_rng(1)
+    for row, length in zip(prefixes, (2, 0, 1, 5, 0, 4, 3, 1, 2), strict=True):
+        row[:length] = rng.integers(2, V, length)
+    prefixes[3] = [7, 8, 7, 8, 7]  # what a rule forbids later
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
+    def search(source: Any, prefix: Any) -> Any:
+        settings: dict[str, Any] = {"alpha": 0.6, "extra_length": EXTRA, "early_stop": False, "rules": rules}
+        return beam_search(looping.model, source, beam_size=beam, prefix=prefix, **settings)
+
+    for source, prefix, got, scores in zip(SOURCES, prefixes, *search(SOURCES, prefixes), strict=True):
+        forced = without_padding(prefix)
+        wanted = looping.slow(without_padding(source), beam, 0.6, False, rules=rules, forced=forced)
+        assert hypotheses(got.numpy()) == [hypothesis for hypothesis, _ in wanted]
+        assert all(hypothesis[: len(forced)] == forced for hypothesis, _ in wanted)
+        np.testing.assert_allclose(scores, [score for _, score in wanted], rtol=0, atol=1e-4)
+    ids, scores = search(SOURCES, prefixes)
+    for i in (0, 3):  # in a batch or alone
+        alone, value = search(SOURCES[i : i + 1], prefixes[i : i + 1])
+        assert hypotheses(alone[0].numpy()) == hypotheses(ids[i].numpy())
+        np.testing.assert_allclose(value[0], scores[i], rtol=0, atol=1e-4)
+
+
 RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "attention_biases": True}
 TENSOR2TENSOR: dict[str, Any] = {"norm": "pre", "positions": "tensor2tensor", "num_decoder_layers": 2}
 

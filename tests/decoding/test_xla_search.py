@@ -127,6 +127,24 @@ def test_rules(rules: Rules) -> None:
 
 
 @pytest.mark.nightly
+def test_prefixes() -> None:
+    prefixes = np.where(np.arange(5) < np.array([[2, 0, 1, 5, 0, 4, 3, 1, 2]]).T, [5, 6, 5, 6, 7], 0).astype(np.int32)
+
+    def search(model: Model, source: Any, prefix: Any, jit: bool) -> Any:
+        return beam_search(model, source, beam_size=4, alpha=0.6, extra_length=EXTRA, prefix=prefix, jit=jit)
+
+    def draw(model: Model, source: Any, prefix: Any, jit: bool) -> Any:
+        sampling = Sampling(make_sampler("nucleus", {"top_p": 0.8}), 3)
+        return sample(model, source, sampling, num_samples=4, extra_length=EXTRA, prefix=prefix, jit=jit)
+
+    for make in (search, draw):
+        _, found = _Pair("transformer", make, IDS, IDS).assert_equal(SOURCES, prefixes)
+        for row, prefix in enumerate(prefixes):
+            forced = [*prefix[prefix > 0]]
+            assert all([*output[: len(forced)]] == forced for output in found[4 * row : 4 * row + 4])
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(("factor", "extra"), [(0.5, 0), (2.0, 1)])
 def test_other_longest_lengths(factor: float, extra: int) -> None:
     length = {"length_factor": factor, "extra_length": extra}
