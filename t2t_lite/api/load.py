@@ -101,6 +101,7 @@ class Loaded(abc.ABC):
         split_sentences: bool = False,
         alignments: bool = False,
         prefixes: Iterable[str] | None = None,
+        word_scores: bool = False,
         **search: Any,
     ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
@@ -109,6 +110,8 @@ class Loaded(abc.ABC):
         `.weights` [T, S] and `.links()`, pairs (source, target).
 
         With `prefixes` the outputs of a line begin with the pieces of its prefix, and scores are of whole outputs.
+
+        With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each.
 
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
 
@@ -139,7 +142,12 @@ class Loaded(abc.ABC):
                 translator = SentenceTranslator(translator)
                 if alignments:
                     translator.start_aligning()  # says that there are none
-            return translator.translate(lines, nbest=n, prefixes=starts)
+            found = translator.translate(lines, nbest=n, prefixes=starts)
+            if word_scores:
+                from t2t_lite.decoding.score import score_words
+
+                found = score_words(translator, lines, found)
+            return found
 
     @property
     @abc.abstractmethod
@@ -147,8 +155,13 @@ class Loaded(abc.ABC):
         """The Keras model; `.summary()` lists its layers. An export has none."""
 
     @abc.abstractmethod
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
-        """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`."""
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
+        """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`.
+
+        With `word_scores` also `.words`, as `nbest`.
+        """
 
     @abc.abstractmethod
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
@@ -247,11 +260,13 @@ class LoadedRun(Loaded):
             raise UsageError(f"side={side!r} is neither 'source' nor 'target'.{did_you_mean(str(side), _SIDES)}")
         return self._run.members[0].vocabularies[_SIDES.index(side)]
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 
         sources, targets = _sides(pairs)
-        return score(self._run.translator.with_language(target_language), sources, targets)
+        return score(self._run.translator.with_language(target_language), sources, targets, words=word_scores)
 
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         from t2t_lite.insights.sentence import attend
@@ -310,7 +325,9 @@ class LoadedExport(Loaded):
     def model(self) -> Any:
         raise self._lacks("no Keras model")
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
         raise self._lacks("no model to score with")
 
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:

@@ -48,6 +48,7 @@ class DecodeRequest:
         target_language: the code of a language, whose label is put before each line; None: lines are taken as they are.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
+        word_scores: write the log-probabilities of each output's pieces and words.
         prefix: a file with what the outputs of each line begin with; None: they begin with anything.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
     """
@@ -66,6 +67,7 @@ class DecodeRequest:
     json: bool = False
     pretty: bool = False
     alignments: str | None = None
+    word_scores: bool = False
     prefix: str | None = None
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -120,6 +122,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
     load_tensorflow()
+    from t2t_lite.decoding.score import check_words
     from t2t_lite.decoding.sentence_translator import SentenceTranslator
     from t2t_lite.decoding.translate import FEW
 
@@ -135,6 +138,8 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
             f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
             f"of {'this command' if request.runs else 't2t-lite-exporter'}."
         )
+    if request.word_scores:
+        check_words(translator)
     if request.split:
         _check_prefixes(request, len(split_lines))
     with _open_output(request, settings) as out:
@@ -216,6 +221,8 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
         settings = {**settings, "target_language": request.target_language}
     if request.prefix is not None:
         settings = {**settings, "prefix": _checksum(Path(request.prefix))}
+    if request.word_scores:
+        settings = {**settings, "word_scores": True}
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 
@@ -229,6 +236,8 @@ def _translate(
     prefixes: Iterator[str] | None,
 ) -> None:
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
+    from t2t_lite.decoding.score import score_words
+
     show = Progress(total - out.done, " lines") if total else None
     joined = 0
 
@@ -240,6 +249,8 @@ def _translate(
     try:
         how: dict[str, Any] = {"nbest": request.nbest or 1, "progress": on_batch, "prefixes": prefixes}
         for lines, results in translator.translate_blocks(blocks, **how):
+            if request.word_scores:
+                results = score_words(translator, lines, results)
             out.write(lines, _rows(request, lines, results))
             joined += sum(map(request.form.joins, results))
     except BaseException:

@@ -79,6 +79,11 @@ def make_parser() -> common.Parser:
         metavar="FILE",
         help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
     )
+    parser.add_argument(
+        "--word_scores",
+        action="store_true",
+        help="with --json: also the log-probabilities of each output's pieces and words, which add up to its own",
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
@@ -97,6 +102,8 @@ def _check_flags(parser: common.Parser) -> None:
             ("json", "nbest", "alignments"), "does not go with --pretty, which shows the best tree of each line"
         )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
+    if "--json" not in given:
+        parser.refuse(["word_scores"], "goes with --json, which has a place for them")
     if "--split_sentences" in given:
         parser.refuse(["prefix"], "does not go with --split_sentences: there would be one for each sentence")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
@@ -114,7 +121,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    form = "split_sentences target_language nbest json pretty alignments prefix"
+    form = "split_sentences target_language nbest json pretty alignments prefix word_scores"
     names = ["saved_model", "input", "split", "output", "resume", *form.split(), "sampler"]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),

@@ -22,6 +22,7 @@ from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.search import longest_output, longest_outputs
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.decoding.word_scores import WordScores
 from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
@@ -48,12 +49,16 @@ class Hypothesis:
 
     repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
     alignment: None unless the translator `aligns`.
+    ids: the pieces, without padding, of a `Translator`.
+    words: the log-probabilities of pieces and words, None unless `score.score_words` added them.
     """
 
     text: str
     score: float
     repaired: bool = False
     alignment: Alignment | None = dataclasses.field(default=None, compare=False)
+    ids: Sequence[int] = dataclasses.field(default=(), compare=False, repr=False)
+    words: WordScores | None = dataclasses.field(default=None, compare=False)
 
 
 class LineTranslator(abc.ABC):
@@ -199,7 +204,7 @@ class LineTranslator(abc.ABC):
         check_number(lines, prefixes)
         blank_line = Hypothesis("", 0.0, alignment=BLANK if self.aligns else None)
         results = [[blank_line] * nbest for _ in lines]
-        encoded, cut, unknown = self._encode(lines)
+        encoded, cut, unknown = self.encode(lines)
 
         def decode(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
             longest = len(encoded[rows[0]])
@@ -228,7 +233,7 @@ class LineTranslator(abc.ABC):
                 progress(len(rows), len(lines) * sum(len(encoded[i]) for i in rows) / pieces)
         return results, cut, unknown
 
-    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
+    def encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
         """Returns the pieces of each line, cut, how many lines were cut, and the unknown pieces."""
         # Blank as preparation sees it: a tab or a wide space would be a piece.
         texts = [self.source(line) if line.strip() else "" for line in lines]
@@ -459,8 +464,9 @@ class Translator(LineTranslator):
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
         """Returns the output for a line for which the search found the pieces `ids` [T]."""
-        text, repaired = self.outputs.output(line, self.target_vocabulary.decode(ids.tolist()))
-        return Hypothesis(text, float(score), repaired)
+        pieces = [i for i in ids.tolist() if i != PAD]
+        text, repaired = self.outputs.output(line, self.target_vocabulary.decode(pieces))
+        return Hypothesis(text, float(score), repaired, ids=pieces)
 
     def source(self, line: str) -> str:
         return self.outputs.source(self.labelled(line), self.source_vocabulary)

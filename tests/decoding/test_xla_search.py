@@ -191,7 +191,7 @@ def test_scores_are_those_of_the_plain_graph(name: str) -> None:
     model = MODELS[name]()
 
     def function(source: Any, target: Any, jit: bool = False) -> Any:
-        return log_probs(model, source, target, jit)
+        return log_probs(model, source, target)
 
     targets = np.pad(SOURCES[::-1], ((0, 0), (0, 8)))  # wider than the sources, and than 16
     one, other = (
