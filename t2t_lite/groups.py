@@ -136,6 +136,12 @@ class DecodeGroup:
         0, "outputs have no so many pieces in a row twice (Paulus et al., 2018); 0: they may", (0, 100)
     )
     min_length: int = _steering(0, "outputs have at least so many pieces, the end symbol not counted", (0, 10_000))
+    repetition_penalty: float = _steering(
+        1.0,
+        "pieces that an output already has are less likely: theta of Keskar et al. (2019), as transformers has it; "
+        "1: they are not",
+        (1, 100),
+    )
     max_length_factor: float = _steering(
         1.0,
         "an output has at most this times its source's pieces, rounded up, and extra_length more, end symbols counted; "
@@ -155,7 +161,10 @@ DECODE = tuple(each.name for each in dataclasses.fields(DecodeGroup))
 OF_OUTPUTS = tuple(name for name in DECODE if name != "decode_batch_tokens")  # those that outputs depend on
 IN_SEARCH = tuple(name for name in OF_OUTPUTS if name != "max_source_length")  # those of the search's graph
 # Those that files of version 0.1.0 may lack; default: as they were.
-LATER = ("length_penalty_form", "unknown_output", "no_repeat_ngram_size", "min_length", "max_length_factor")
+LATER = (
+    *("length_penalty_form", "unknown_output", "max_length_factor"),
+    *("no_repeat_ngram_size", "min_length", "repetition_penalty"),
+)
 OF_BEAM_SEARCH = ("beam_size", "length_penalty", "length_penalty_form")  # those that do not go with a sampler
 
 # In the order in which they are shown and written; "model" comes first.

@@ -42,11 +42,15 @@ class Searches:
         ids, scores = self._traced[beam, extra, rules](source, alpha, early)
         return ids.numpy(), scores.numpy()
 
-    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
-        """Returns log P of the next symbol [prefixes, V]: whole prefixes go through the model, no step is reused."""
+    def logits(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+        """Returns those of the next symbol [prefixes, V]: whole prefixes go through the model, no step is reused."""
         targets = np.array([(*prefix, EOS) for prefix in prefixes], "int32")  # the model does not see the last symbol
         logits = self._call(np.array([source] * len(prefixes), "int32"), targets)
-        return log_softmax(np.asarray(logits, np.float64)[:, -1])
+        return np.asarray(logits, np.float64)[:, -1]
+
+    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+        """Returns log P of the next symbol [prefixes, V]."""
+        return log_softmax(self.logits(source, prefixes))
 
     def slow(
         self,
@@ -56,13 +60,18 @@ class Searches:
         early: bool,
         extra: int = EXTRA,
         rules: Rules = NO_RULES,
+        forced: tuple[int, ...] = (),
     ) -> Hypotheses:
         """Runs the plain search; returns finished hypotheses, best first, then unfinished ones, best first."""
         longest = len(source) + extra
-        alive: Hypotheses = [((), 0.0)]
+        starts = [forced[:at] for at in range(len(forced))]
+        theta = rules.repetition_penalty
+        steps = [self._penalised(source, [start], beam, theta)[0, forced[len(start)]] for start in starts]
+        alive: Hypotheses = [(forced, sum(steps))]
         finished: Hypotheses = []
-        for length in range(1, longest + 1):
-            table = self.logp(source, [prefix for prefix, _ in alive]) + np.array([[total] for _, total in alive])
+        for length in range(len(forced) + 1, longest + 1):
+            table = self._penalised(source, [prefix for prefix, _ in alive], beam, theta)
+            table += np.array([[total] for _, total in alive])
             table[:, PAD] = -np.inf
             for row, (prefix, _) in zip(table, alive, strict=True):
                 row[_forbidden(prefix, rules)] = -np.inf
@@ -79,6 +88,18 @@ class Searches:
                 break
         unfinished = [(ids, total / penalty(length, alpha)) for ids, total in alive]
         return (finished + unfinished)[:beam]
+
+    def _penalised(
+        self, source: tuple[int, ...], prefixes: list[tuple[int, ...]], beam: int, theta: float
+    ) -> np.ndarray:
+        """log P [prefixes, V] after the repetition penalty of transformers: of logits if greedy, else of log P."""
+        if theta == 1:
+            return self.logp(source, prefixes).copy()
+        table = np.array((self.logits if beam == 1 else self.logp)(source, prefixes))
+        for row, prefix in zip(table, prefixes, strict=True):
+            for symbol in {*prefix}:
+                row[symbol] *= theta if row[symbol] < 0 else 1 / theta
+        return log_softmax(table) if beam == 1 else table
 
     def assert_equal(
         self, sources: np.ndarray, beam: int, alpha: float, early: bool, rules: Rules = NO_RULES

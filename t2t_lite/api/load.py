@@ -45,6 +45,7 @@ class Loaded(abc.ABC):
         *,
         target_language: str | None = None,
         split_sentences: bool = False,
+        prefixes: Iterable[str] | None = None,
         **search: Any,
     ) -> list[str]:
         """Returns the best translation of each line.
@@ -54,6 +55,7 @@ class Loaded(abc.ABC):
                 line.
             target_language: of a model with several, such as "de": begin each line with its label, here >>de<<.
             split_sentences: translate each sentence of a line by itself, and join the outputs; for paragraphs.
+            prefixes: for each line the text that its output begins with; "": anything.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
                 draws other outputs; temperature, top_k and top_p are the samplers' options.
@@ -63,7 +65,7 @@ class Loaded(abc.ABC):
             DataError: a line does not begin with a label, which this model needs.
         """
         how: dict[str, Any] = {"target_language": target_language, "split_sentences": split_sentences, **search}
-        return [best.text for (best, *_) in self.nbest(lines, 1, **how)]
+        return [best.text for (best, *_) in self.nbest(lines, 1, prefixes=prefixes, **how)]
 
     @overload
     def generate(self, inputs: str, max_length: int | None = None, **search: Any) -> str: ...
@@ -98,6 +100,8 @@ class Loaded(abc.ABC):
         target_language: str | None = None,
         split_sentences: bool = False,
         alignments: bool = False,
+        prefixes: Iterable[str] | None = None,
+        word_scores: bool = False,
         **search: Any,
     ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
@@ -105,12 +109,18 @@ class Loaded(abc.ABC):
         With `alignments` each also has an `.alignment` of its pieces with those of the line: `.source`, `.target`,
         `.weights` [T, S] and `.links()`, pairs (source, target).
 
+        With `prefixes` the outputs of a line begin with the pieces of its prefix, and scores are of whole outputs.
+
+        With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each.
+
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
 
         Raises:
             UsageError: as `translate`; `n` is not from 1 to beam_size (with a sampler, to 1,000); or the model has no
-                alignments, or none of joined sentences.
+                alignments, or none of joined sentences; or a prefix cannot be written, or there is not one for each
+                line.
         """
+        starts = None if prefixes is None else _read_lines(prefixes, "prefixes")
         lines, n, search = (
             _read_lines(lines, "translate"),
             _plain(n),
@@ -132,7 +142,12 @@ class Loaded(abc.ABC):
                 translator = SentenceTranslator(translator)
                 if alignments:
                     translator.start_aligning()  # says that there are none
-            return translator.translate(lines, nbest=n)
+            found = translator.translate(lines, nbest=n, prefixes=starts)
+            if word_scores:
+                from t2t_lite.decoding.score import score_words
+
+                found = score_words(translator, lines, found)
+            return found
 
     @property
     @abc.abstractmethod
@@ -140,8 +155,13 @@ class Loaded(abc.ABC):
         """The Keras model; `.summary()` lists its layers. An export has none."""
 
     @abc.abstractmethod
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
-        """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`."""
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
+        """Returns the log-probability of each pair's target (nats) and its number of pieces: `.log_prob`, `.tokens`.
+
+        With `word_scores` also `.words`, as `nbest`.
+        """
 
     @abc.abstractmethod
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
@@ -240,11 +260,13 @@ class LoadedRun(Loaded):
             raise UsageError(f"side={side!r} is neither 'source' nor 'target'.{did_you_mean(str(side), _SIDES)}")
         return self._run.members[0].vocabularies[_SIDES.index(side)]
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 
         sources, targets = _sides(pairs)
-        return score(self._run.translator.with_language(target_language), sources, targets)
+        return score(self._run.translator.with_language(target_language), sources, targets, words=word_scores)
 
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
         from t2t_lite.insights.sentence import attend
@@ -303,7 +325,9 @@ class LoadedExport(Loaded):
     def model(self) -> Any:
         raise self._lacks("no Keras model")
 
-    def score(self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None) -> list[PairScore]:
+    def score(
+        self, pairs: Iterable[tuple[str, str]], *, target_language: str | None = None, word_scores: bool = False
+    ) -> list[PairScore]:
         raise self._lacks("no model to score with")
 
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:

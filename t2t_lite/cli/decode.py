@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from t2t_lite import registry
 from t2t_lite.cli import line_source, output
 from t2t_lite.cli.output import Form
 from t2t_lite.cli.partial_output import PartialOutput, Stream
+from t2t_lite.data.input_texts import read_texts
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
@@ -47,6 +48,8 @@ class DecodeRequest:
         target_language: the code of a language, whose label is put before each line; None: lines are taken as they are.
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
+        word_scores: write the log-probabilities of each output's pieces and words.
+        prefix: a file with what the outputs of each line begin with; None: they begin with anything.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
     """
 
@@ -64,6 +67,8 @@ class DecodeRequest:
     json: bool = False
     pretty: bool = False
     alignments: str | None = None
+    word_scores: bool = False
+    prefix: str | None = None
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seed: int = 1
@@ -90,6 +95,8 @@ class DecodeRequest:
             find_label(self.target_language, source.labels)
         if self.sampler is not None:
             registry.SAMPLERS.check(self.sampler)
+        if self.prefix is not None and not line_source.is_file(self.prefix):
+            raise UsageError(f"--prefix={self.prefix} is no file; what comes in a pipe cannot be read again.")
         if self.output is not None:
             text = output.STANDARD_INPUT if self.input is None else self.input
             output.check_output("output", self.output, None if self.split else text)
@@ -107,12 +114,15 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     request.check()
     first, end, live, at_hand = 0, 0, None, sys.maxsize  # lines
     if request.input is not None and line_source.is_file(request.input):
-        first, end = line_source.shard_range(line_source.count_lines(request.input), request.shard)
+        number = line_source.count_lines(request.input)
+        first, end = line_source.shard_range(number, request.shard)
         at_hand = end - first
+        _check_prefixes(request, number)
     elif not request.split:
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
     load_tensorflow()
+    from t2t_lite.decoding.score import check_words
     from t2t_lite.decoding.sentence_translator import SentenceTranslator
     from t2t_lite.decoding.translate import FEW
 
@@ -128,18 +138,33 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
             f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
             f"of {'this command' if request.runs else 't2t-lite-exporter'}."
         )
+    if request.word_scores:
+        check_words(translator)
+    if request.split:
+        _check_prefixes(request, len(split_lines))
     with _open_output(request, settings) as out:
+        prefixes = None
+        if request.prefix is not None:
+            prefixes = itertools.islice(read_texts(request.prefix), first + out.done, None)
         if live is not None:
             if request.input is None and sys.stdin.isatty():
                 say("Type lines to translate; end with Ctrl-D.", error=True)
-            _translate(request, translator, live.blocks(), out, None, interrupt)
+            _translate(request, translator, live.blocks(), out, None, interrupt, prefixes)
+            if prefixes is not None and next(prefixes, None) is not None:
+                raise DataError(f"{request.prefix} has more lines than the input; line N is for line N.")
             return
         lines = iter(split_lines) if request.split else line_source.lines_of(request.input)
         end = len(split_lines) if request.split else end
         lines = itertools.islice(lines, first, end)
         if isinstance(out, PartialOutput):
             out.skip_done(lines)
-        _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt)
+        _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt, prefixes)
+
+
+def _check_prefixes(request: DecodeRequest, number: int) -> None:
+    """Raises DataError unless there is a prefix for each of `number` lines, or none is asked for."""
+    if request.prefix is not None and (found := line_source.count_lines(request.prefix)) != number:
+        raise DataError(f"{request.prefix} has {found:,} lines, and the input {number:,}; line N is for line N.")
 
 
 def _sampling(request: DecodeRequest) -> Sampling | None:
@@ -173,9 +198,9 @@ def _open(request: DecodeRequest, sampling: Sampling | None) -> tuple[LineTransl
     return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines
 
 
-def _checksum(index: Path) -> str:
-    """Returns the checksum of a checkpoint's index, which holds the checksums of its weights."""
-    return hashlib.sha256(index.read_bytes()).hexdigest()
+def _checksum(file: Path) -> str:
+    """Returns that of a file; a checkpoint's index holds the checksums of its weights."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> PartialOutput | Stream:
@@ -194,6 +219,10 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
     if request.target_language is not None:
         settings = {**settings, "target_language": request.target_language}
+    if request.prefix is not None:
+        settings = {**settings, "prefix": _checksum(Path(request.prefix))}
+    if request.word_scores:
+        settings = {**settings, "word_scores": True}
     return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
 
 
@@ -204,8 +233,11 @@ def _translate(
     out: PartialOutput | Stream,
     total: int | None,
     interrupt: Callable[[], None],
+    prefixes: Iterator[str] | None,
 ) -> None:
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
+    from t2t_lite.decoding.score import score_words
+
     show = Progress(total - out.done, " lines") if total else None
     joined = 0
 
@@ -215,7 +247,10 @@ def _translate(
             show(number, weight)
 
     try:
-        for lines, results in translator.translate_blocks(blocks, nbest=request.nbest or 1, progress=on_batch):
+        how: dict[str, Any] = {"nbest": request.nbest or 1, "progress": on_batch, "prefixes": prefixes}
+        for lines, results in translator.translate_blocks(blocks, **how):
+            if request.word_scores:
+                results = score_words(translator, lines, results)
             out.write(lines, _rows(request, lines, results))
             joined += sum(map(request.form.joins, results))
     except BaseException:

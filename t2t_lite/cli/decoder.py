@@ -72,6 +72,16 @@ def make_parser() -> common.Parser:
         help="write each output's alignment over pieces after ' ||| ': links i-j of source and target (Pharaoh), or "
         "all weights, as Marian does; with --json as values",
     )
+    parser.add_argument(
+        "--prefix",
+        metavar="FILE",
+        help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
+    )
+    parser.add_argument(
+        "--word_scores",
+        action="store_true",
+        help="with --json: also the log-probabilities of each output's pieces and words, which add up to its own",
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
@@ -90,7 +100,10 @@ def _check_flags(parser: common.Parser) -> None:
             ("json", "nbest", "alignments"), "does not go with --pretty, which shows the best tree of each line"
         )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
+    if "--json" not in given:
+        parser.refuse(["word_scores"], "goes with --json, which has a place for them")
     if "--split_sentences" in given:
+        parser.refuse(["prefix"], "does not go with --split_sentences: there would be one for each sentence")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
@@ -106,7 +119,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    form = "split_sentences target_language nbest json pretty alignments"
+    form = "split_sentences target_language nbest json pretty alignments prefix word_scores"
     names = ["saved_model", "input", "split", "output", "resume", *form.split(), "sampler"]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),

@@ -19,6 +19,7 @@ _OF_PAIRS = (
     "sources",
     "targets",
     "target_language",
+    "word_scores",
     "json",
     *(name for name in DECODE if name not in IN_SEARCH),
 )
@@ -137,6 +138,11 @@ def _add_pair_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="line N is a translation of line N; of a parser: trees in brackets (a line or several each) or linearised",
     )
+    pairs.add_argument(
+        "--word_scores",
+        action="store_true",
+        help="with --json: also the log-probabilities of pieces and words, which add up to that of the target",
+    )
     common.add_language_flag(pairs)
 
 
@@ -184,6 +190,8 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
     if args.score:
         if args.output_dir is None or args.sources is None or args.targets is None:
             parser.error("--score needs --output_dir=RUN, --sources=FILE and --targets=FILE")
+        if not args.json:
+            parser.refuse(["word_scores"], "goes with --json, which has a place for them")
         known, what = _OF_PAIRS, "--score: a log-probability is of the text as it is given"
     elif args.testset is not None:
         if args.output_dir is None:
@@ -224,7 +232,17 @@ def check_flags(parser: common.Parser, args: argparse.Namespace) -> None:
 
 def score_request(args: argparse.Namespace) -> ScoreRequest:
     names = {*_OF_SCORES, *_OF_TREES} - {"format"}
-    names |= {"split", "testset", "paired_ar", "sources", "target_language", "usr_dir", "sgm", "language"}
+    names |= {
+        "split",
+        "testset",
+        "paired_ar",
+        "sources",
+        "target_language",
+        "usr_dir",
+        "sgm",
+        "language",
+        "word_scores",
+    }
     names.add("table_format")
     return ScoreRequest(
         runs=None if args.output_dir is None else common.open_request(args),

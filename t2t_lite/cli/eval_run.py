@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 import sys
@@ -140,11 +139,12 @@ def score_pairs(request: ScoreRequest, runs: OpenRequest, pairs: tuple[str, str]
 
     run = runs.open_to_decode()
     translator = run.translator.with_language(request.target_language)
-    scores = score(translator, sources, targets, progress=Progress(len(sources), " pairs"))
+    scores = score(translator, sources, targets, progress=Progress(len(sources), " pairs"), words=request.word_scores)
     for one in scores:
         if request.json:
             perplexity = one.perplexity if one.tokens else None  # JSON has no NaN
-            print(json.dumps(dataclasses.asdict(one) | {"perplexity": perplexity}))
+            row = {"log_prob": one.log_prob, "tokens": one.tokens, "perplexity": perplexity}
+            print(json.dumps(row | (one.words.as_dict() if one.words else {}), ensure_ascii=False))
         else:
             print(f"{one.log_prob:.4f}\t{one.tokens}\t{one.perplexity:.4f}")
     sys.stdout.flush()

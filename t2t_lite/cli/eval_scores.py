@@ -34,6 +34,7 @@ class ScoreRequest:
         testset: what `runs` translates instead: a test set of sacreBLEU.
         pairs: files of sources and targets, whose log-probabilities `runs` computes.
         target_language: whose label is put before each of these sources, or of those of `testset`.
+        word_scores: print those of pieces and words, too.
         hypotheses, references, baselines: files of translations, of their references, and of others to compare with, by
             a bootstrap or (paired_ar) by randomisation.
         sources: a file, for a metric of the user's own, whose code is in `usr_dir`.
@@ -50,6 +51,7 @@ class ScoreRequest:
     split: str | None = None
     testset: str | None = None
     pairs: tuple[str, str] | None = None
+    word_scores: bool = False
     target_language: str | None = None
     hypotheses: str = ""
     references: Sequence[str] = ()

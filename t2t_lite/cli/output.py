@@ -69,7 +69,8 @@ def write_file(path: str, data: bytes) -> None:
 class Form(NamedTuple):
     """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`.
 
-    alignments: the form of those that outputs have, "hard" or "soft"; None: they have none.
+    alignments: the form of those that outputs have, "hard" or "soft"; None: they have none. In JSON, scores of words
+    are written if outputs have them.
     """
 
     as_json: bool = False
@@ -87,6 +88,9 @@ class Form(NamedTuple):
             outputs: list[dict[str, Any]] = [
                 {"text": h.text, "score": score} for h, score in zip(hypotheses, scores, strict=True)
             ]
+            for output, one in zip(outputs, hypotheses, strict=True):
+                if words := getattr(one, "words", None):
+                    output |= words.as_dict()
             source = {}
             if self.alignments:
                 found = _alignments(hypotheses)

@@ -41,6 +41,7 @@ def beam_search(
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
     rules: Rules = NO_RULES,
+    prefix: Any = None,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -63,7 +64,9 @@ def beam_search(
         form: of the length penalty, "gnmt" or "power".
         never: symbols that no output has, whatever their probability.
         length_factor: see `extra_length`.
-        rules: see `Rules`; log-probabilities stay those of the model among all symbols.
+        rules: see `Rules`; log-probabilities stay those of the model among all symbols, unless a repetition penalty
+            lowers them.
+        prefix: see `Search.force`; scores are of whole outputs. None: outputs may begin with anything.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
@@ -73,6 +76,8 @@ def beam_search(
         parts = (model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor, rules)
         search = _BeamSearch(*parts)
         search.form, search.never = form, tuple(never)
+        if prefix is not None:
+            search.force(prefix)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
@@ -146,6 +151,10 @@ class _BeamSearch(Search):
     def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
         """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
         logits, state = self._logits(fixed, beams)
+        penalises = self.rules.repetition_penalty > 1
+        if penalises:
+            values = tf.nn.log_softmax(logits) if self.beam_size > 1 else logits
+            logits = self.rules.penalise(values, beams["alive"], beams["index"])
         # More than are needed: symbols that are no output may be among them.
         number = min(2 * self.beam_size + len(self.never), logits.shape[-1])
         largest = tf.math.top_k if self.jit else top_k
@@ -155,6 +164,8 @@ class _BeamSearch(Search):
             # float32. This takes one pass over the logits; a log-softmax takes three.
             of_best = tf.math.log(tf.gather(tf.nn.softmax(logits), symbols[:, :, :1], batch_dims=2))
             logp = best - best[:, :, :1] + of_best
+        elif penalises and self.beam_size > 1:
+            logp = best
         else:
             logp = best - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
         logp += beams["alive_logp"][:, :, None]

@@ -65,6 +65,7 @@ def sample(
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
     rules: Rules = NO_RULES,
+    prefix: Any = None,
 ) -> tuple[Any, Any]:
     """Draws outputs, each independently of the others.
 
@@ -81,6 +82,7 @@ def sample(
         jit: see `Search`.
         never: symbols that are never drawn.
         rules: see `Rules`; the sampler's distribution is among the symbols that they leave.
+        prefix: as in `beam_search`.
 
     Returns:
         int32 [B, K, L], in the order of drawing, ended by 1 and padded with 0; an output cut at the longest length has
@@ -89,6 +91,8 @@ def sample(
     with read_weights_once(model):
         search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor, rules)
         search.never = tuple(never)
+        if prefix is not None:
+            search.force(prefix)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
@@ -162,7 +166,10 @@ class _Sampling(Search):
     def _step(self, fixed: State, beams: State) -> State:
         index, ended = beams["index"], beams["ended"] | beams["done"][:, None]
         logits, state = self._logits(fixed, beams)
-        rows = tf.reshape(self._permit(fixed, beams, logits), [-1, logits.shape[-1]])
+        likely = logits
+        if self.rules.repetition_penalty > 1:
+            likely = self.rules.penalise(logits, beams["alive"], index)
+        rows = tf.reshape(self._permit(fixed, beams, likely), [-1, logits.shape[-1]])
         points = uniform(fixed["key"], fixed["numbers"], index)
         symbols = tf.reshape(draw(self.sampler, rows, tf.reshape(points, [-1]), self.never), tf.shape(points))
         logp = tf.gather(logits, symbols, batch_dims=2) - tf.reduce_logsumexp(logits, -1)

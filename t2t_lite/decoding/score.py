@@ -1,4 +1,4 @@
-"""Log-probabilities of given targets, for each pair of lines."""
+"""Log-probabilities of given targets, for each pair of lines, and of the pieces of outputs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import tensorflow as tf
 
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.sized_graph import SizedGraph
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, pad
-from t2t_lite.errors import DataError
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Hypothesis, LineTranslator, Translator, pad
+from t2t_lite.decoding.word_scores import WordScores, word_scores
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops import threads
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -32,11 +33,12 @@ _log = logging.getLogger("t2t_lite")
 class PairScore:
     """Score of one pair: the log-probability (natural) of the target, and the number of its pieces, EOS included.
 
-    Both are 0 if the source is blank. A blank target consists of its end symbol.
+    Both are 0 if the source is blank. A blank target consists of its end symbol. words: None unless asked for.
     """
 
     log_prob: float
     tokens: int
+    words: WordScores | None = dataclasses.field(default=None, compare=False)
 
     @property
     def perplexity(self) -> float:
@@ -44,15 +46,17 @@ class PairScore:
         return math.exp(min(-self.log_prob / self.tokens, 700.0)) if self.tokens else math.nan
 
 
-def log_probs(model: Any, source: Any, target: Any, jit: bool = False) -> tuple[Any, Any]:
-    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included.
-
-    `jit`: the graph is for XLA.
-    """
+def piece_log_probs(model: Any, source: Any, target: Any) -> Any:
+    """int32 [B, S], int32 [B, T], both padded -> float32 [B, T], of each piece after those before it; 0 for padding."""
     logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
-    real = tf.not_equal(target, PAD)
-    return tf.reduce_sum(tf.where(real, logp, 0.0), 1), tf.math.count_nonzero(real, axis=1, dtype=tf.int32)
+    return tf.where(tf.not_equal(target, PAD), logp, 0.0)
+
+
+def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
+    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
+    values = piece_log_probs(model, source, target)
+    return tf.reduce_sum(values, 1), tf.math.count_nonzero(target, axis=1, dtype=tf.int32)
 
 
 def score(
@@ -60,6 +64,7 @@ def score(
     sources: Sequence[str],
     targets: Sequence[str],
     progress: Callable[[int], None] | None = None,
+    words: bool = False,
 ) -> list[PairScore]:
     """Scores line N of the targets as an output for line N of the sources, as the export's signature `score` does.
 
@@ -70,44 +75,91 @@ def score(
     Args:
         translator: its model scores. For a parser, targets are trees, in brackets or linearised.
         progress: called with the number of pairs of each finished batch, blank ones in the first call.
+        words: scores have those of their words.
 
     Raises:
         T2TError: the device has too little memory.
         DataError: the target of a parser is a tree with broken brackets.
+        UsageError: words are asked for of a parser.
     """
+    if words:
+        check_words(translator)
     limit = translator.decode.max_source_length
     source = _encode(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = translator.longest_output(limit)
     target = _encode(translator, translator.target_vocabulary, translator.target, targets, longest, "targets")
     _warn_of_unknown(translator, targets)
+    target = [ids or [EOS] for ids in target]
+    results = []
+    for ids, values in zip(target, _score_ids(translator, source, target, progress), strict=True):
+        found = word_scores(translator.target_vocabulary, ids[: len(values)], values.tolist()) if words else None
+        results.append(PairScore(float(values.sum()), len(values), found))
+    return results
+
+
+def check_words(translator: LineTranslator) -> Translator:
+    """Returns the translator; raises UsageError if its outputs have no scores of words."""
+    if not isinstance(translator, Translator):
+        raise UsageError("Scores of words need a run, which translates whole lines: no export, no split_sentences.")
+    if not translator.is_text:
+        raise UsageError("Scores of words are of text, and this model writes trees. Leave word_scores out.")
+    return translator
+
+
+def score_words(
+    line_translator: LineTranslator, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]
+) -> list[list[Hypothesis]]:
+    """Returns the outputs that a translator found for lines, with scores of their words; UsageError as `check_words`.
+
+    They are the model's own, whatever a sampler or a repetition penalty made of them; otherwise they add up to the
+    score times the length penalty, but for rounding.
+    """
+    translator = check_words(line_translator)
+    encoded, _, _ = translator.encode(lines)
+    sources = [source for source, row in zip(encoded, results, strict=True) for _ in row]
+    found = iter(_score_ids(translator, sources, [one.ids for row in results for one in row]))
+
+    def with_words(one: Hypothesis) -> Hypothesis:
+        words = word_scores(translator.target_vocabulary, one.ids, next(found).tolist())
+        return dataclasses.replace(one, words=words)
+
+    return [[with_words(one) for one in row] for row in results]
+
+
+def _score_ids(
+    translator: Translator,
+    source: Sequence[Sequence[int]],
+    target: Sequence[Sequence[int]],
+    progress: Callable[[int], None] | None = None,
+) -> list[np.ndarray]:
+    """The log-probability of each piece of each target, float32 [T]; none where the source is blank."""
     graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)
 
-    def score_rows(rows: Sequence[int]) -> tuple[Sequence[int], list[PairScore]]:
+    def score_rows(rows: Sequence[int]) -> tuple[Sequence[int], list[np.ndarray]]:
         length = lengths[rows[0]]
 
         def what(number: int) -> str:
             return f"{number} pair{'s' * (number > 1)} of up to {length} pieces a side"
 
-        def scores(rows: Sequence[int]) -> list[PairScore]:
-            sides = (pad([side[i] for i in rows]) for side in (source, target))
-            found = zip(*graph(*sides, tokens=budget.tokens), strict=True)
-            return [PairScore(float(value), int(count)) for value, count in found]
+        def scores(rows: Sequence[int]) -> list[np.ndarray]:
+            [found] = graph(*(pad([side[i] for i in rows]) for side in (source, target)), tokens=budget.tokens)
+            return [values[: len(target[i])] for i, values in zip(rows, found, strict=True)]
 
         def size(number: int) -> int:
             return graph.count_padded_tokens(number, length, budget.tokens)
 
         return rows, budget.spend(scores, rows, size=size, what=what, advice=advice)
 
+    limit = translator.decode.max_source_length
     advice = f"Lower max_source_length (now {limit}), or cut the lines into sentences."
-    target = [ids or [EOS] for ids in target]
-    results = [PairScore(0.0, 0)] * len(source)
+    results = [np.zeros(0, np.float32)] * len(source)
     lengths = [max(len(s), len(t)) if s else 0 for s, t in zip(source, target, strict=True)]
     if progress:
         progress(lengths.count(0))
     batches = _batches(lengths, lambda length: graph.most_rows(budget.tokens, length))
     for rows, found in threads.parallel_map(score_rows, batches):
-        for i, pair in zip(rows, found, strict=True):
-            results[i] = pair
+        for i, values in zip(rows, found, strict=True):
+            results[i] = values
         if progress:
             progress(len(rows))
     return results
@@ -118,8 +170,8 @@ def _graph_of(translator: Translator) -> SizedGraph:
     if translator.search_graph not in _GRAPHS:  # which copies of the translator share
         model = translator.model  # the graph keeps the model, and must not keep the translator
 
-        def model_log_probs(source: Any, target: Any, jit: bool = False) -> tuple[Any, Any]:
-            return log_probs(model, source, target, jit)
+        def model_log_probs(source: Any, target: Any, jit: bool = False) -> tuple[Any]:
+            return (piece_log_probs(model, source, target),)
 
         signature, jit = [SEARCH_SIGNATURE[0]] * 2, translator.search_graph.jit
         what = f"the scoring of a {type(model).__name__}"

@@ -30,7 +30,8 @@ class Search(abc.ABC):
     one handles both cases.
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
-    result, "max_lengths", and the "model"'s own. `beams` holds the rest: "index" of the step, "done" [B], "alive"
+    result, "max_lengths", the "model"'s own, and after `force` the "prefix" [B, P]. `beams` holds the rest: "index" of
+    the step, "done" [B], "alive"
     [B, K, L] (the unfinished hypotheses), the model's "state", and with a constraint its state, "constraint". A
     subclass adds its own.
 
@@ -82,6 +83,11 @@ class Search(abc.ABC):
         if constraint is not None:
             self.beams["constraint"] = constraint.initial(beam_size, longest)
         self.result = tf.zeros(self.shape, tf.int32), tf.zeros(self.shape[:2])
+
+    def force(self, prefix: Any) -> None:
+        """Lets the outputs begin with `prefix`, int32 [B, P], padded with 0; P is less than their longest length."""
+        self.fixed["prefix"] = tf.pad(prefix, [[0, 0], [0, 1]])
+        self.restricted = True
 
     @abc.abstractmethod
     def _step(self, fixed: State, beams: State) -> State:
@@ -164,12 +170,20 @@ class Search(abc.ABC):
         return tf.ensure_shape(logits, logits.shape), state
 
     def _permit(self, fixed: State, beams: State, logits: Any) -> Any:
-        """The logits, minus infinity for symbols that rules or constraint forbid; the same tensor without both."""
-        logits = self.rules.permit(logits, beams["alive"], beams["index"])
-        if self.constraint is None:
-            return logits
-        allowed = self.constraint.allowed(beams["constraint"], fixed["max_lengths"] - beams["index"])
-        return tf.where(allowed, logits, -float("inf"))
+        """The logits, minus infinity for symbols that may not come next; the same tensor if any may.
+
+        Rules and constraint forbid symbols, and a prefix all but one, whatever those say of it.
+        """
+        permitted = self.rules.permit(logits, beams["alive"], beams["index"])
+        if self.constraint is not None:
+            allowed = self.constraint.allowed(beams["constraint"], fixed["max_lengths"] - beams["index"])
+            permitted = tf.where(allowed, permitted, -float("inf"))
+        if "prefix" in fixed:
+            prefix = fixed["prefix"]
+            forced = prefix[:, tf.minimum(beams["index"], tf.shape(prefix)[1] - 1), None, None]
+            alone = tf.where(tf.equal(tf.range(logits.shape[-1]), forced), logits, -float("inf"))
+            permitted = tf.where(tf.equal(forced, PAD), permitted, alone)
+        return permitted
 
     def _constraint_after(self, beams: State, symbols: Any, parents: Any = None) -> State:
         """What `beams` holds of the constraint after `symbols` [B, K] of `parents` [B, K]; None: each of its own."""

@@ -72,8 +72,14 @@ class SentenceTranslator(LineTranslator):
             )
 
     def _translate(
-        self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
+        self,
+        lines: Sequence[str],
+        nbest: int,
+        progress: Callable[[int, float], None] | None,
+        prefixes: Sequence[str] | None = None,
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
+        if prefixes is not None:
+            raise UsageError("Prefixes are of lines; with split_sentences there would be one for each sentence.")
         parts = [self.split(line) for line in lines]
         sentences = [*itertools.chain(*parts)]
         done = shown = 0
@@ -89,8 +95,10 @@ class SentenceTranslator(LineTranslator):
         outputs = iter(found)
         return [_join([*itertools.islice(outputs, len(row))]) for row in parts], cut, unknown
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        return self._of_sentences._decode(lines, ids, nbest)
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
+        return self._of_sentences._decode(lines, ids, nbest, prefixes)
 
 
 def _join(outputs: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:

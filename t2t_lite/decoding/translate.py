@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import copy
 import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Self
@@ -15,11 +16,13 @@ import tensorflow as tf
 from t2t_lite.decoding.alignments import BLANK, Alignment, align, check_aligns
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
+from t2t_lite.decoding.prefixes import check_number, prefix_pieces
 from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.sampling import Sampling, sample
-from t2t_lite.decoding.search import longest_output
+from t2t_lite.decoding.search import longest_output, longest_outputs
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.tree_constraint import TreeConstraint
+from t2t_lite.decoding.word_scores import WordScores
 from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import EOS, PAD
@@ -30,8 +33,9 @@ from t2t_lite.text.codec import Outputs
 from t2t_lite.text.labels import find_label, split_label
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
-# Of `Translator.search`, and its third input if outputs are constrained.
+# Of `Translator.search`, and its third input if outputs are constrained, or begin with prefixes.
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
+PREFIX_SIGNATURE = [*SEARCH_SIGNATURE, SEARCH_SIGNATURE[0]]
 _SIZES = tf.TensorSpec([None], tf.int32)
 
 FEW = 16  # lines: for fewer, reading the weights takes most of the time
@@ -45,12 +49,16 @@ class Hypothesis:
 
     repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
     alignment: None unless the translator `aligns`.
+    ids: the pieces, without padding, of a `Translator`.
+    words: the log-probabilities of pieces and words, None unless `score.score_words` added them.
     """
 
     text: str
     score: float
     repaired: bool = False
     alignment: Alignment | None = dataclasses.field(default=None, compare=False)
+    ids: Sequence[int] = dataclasses.field(default=(), compare=False, repr=False)
+    words: WordScores | None = dataclasses.field(default=None, compare=False)
 
 
 class LineTranslator(abc.ABC):
@@ -112,12 +120,23 @@ class LineTranslator(abc.ABC):
         """Returns the most pieces that an output has for a source of `length` pieces, both with their end symbols."""
         return longest_output(length, self.decode.max_length_factor, self.decode.extra_length)
 
+    def longest_outputs(self, lengths: Any) -> Any:
+        """Returns `longest_output` of each of int32 [B] lengths, in a graph."""
+        return longest_outputs(lengths, self.decode.max_length_factor, self.decode.extra_length)
+
     @abc.abstractmethod
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
         """The `nbest` best outputs of each line of a batch; `ids` are the lines' pieces, cut, ended by EOS."""
 
     def translate(
-        self, lines: Sequence[str], *, nbest: int = 1, progress: Callable[[int, float], None] | None = None
+        self,
+        lines: Sequence[str],
+        *,
+        nbest: int = 1,
+        progress: Callable[[int, float], None] | None = None,
+        prefixes: Sequence[str] | None = None,
     ) -> list[list[Hypothesis]]:
         """Returns the `nbest` best outputs of each line, in the lines' order.
 
@@ -127,17 +146,25 @@ class LineTranslator(abc.ABC):
             nbest: at most `decode.beam_size`.
             progress: called with the number of lines of each finished batch, and their share of the work: the weights
                 of all lines add up to their number.
+            prefixes: text that the outputs of each line begin with, in the pieces of the target vocabulary; "" or None:
+                they may begin with anything. Scores are of whole outputs.
 
         Raises:
             T2TError: the device has too little memory.
+            UsageError: as `check_number` and `prefix_pieces`, or outputs with prefixes are no text.
         """
-        results, cut, unknown = self._translate(lines, nbest, progress)
+        results, cut, unknown = self._translate(lines, nbest, progress, prefixes)
         self._warn(cut, len(lines))
         self.warn_of_unknown("source", unknown, self.source_vocabulary)
         return results
 
     def translate_blocks(
-        self, blocks: Iterable[Sequence[str]], *, nbest: int = 1, progress: Callable[[int, float], None] | None = None
+        self,
+        blocks: Iterable[Sequence[str]],
+        *,
+        nbest: int = 1,
+        progress: Callable[[int, float], None] | None = None,
+        prefixes: Iterator[str] | None = None,
     ) -> Iterator[tuple[Sequence[str], list[list[Hypothesis]]]]:
         """Yields each block of lines with its outputs as soon as they are there; as `translate`.
 
@@ -147,7 +174,8 @@ class LineTranslator(abc.ABC):
         cut = lines = first = 0
         unknown = UnknownPieces()
         for block in blocks:
-            results, number, of_block = self._translate(block, nbest, progress)
+            starts = None if prefixes is None else [*itertools.islice(prefixes, len(block))]
+            results, number, of_block = self._translate(block, nbest, progress, starts)
             unknown.merge(of_block)
             lines += len(block)
             if number and not cut:
@@ -166,12 +194,17 @@ class LineTranslator(abc.ABC):
             _log.warning("%s", f"{unknown.sentence(kind)} {unknown.advice(vocabulary)}".rstrip())
 
     def _translate(
-        self, lines: Sequence[str], nbest: int, progress: Callable[[int, float], None] | None
+        self,
+        lines: Sequence[str],
+        nbest: int,
+        progress: Callable[[int, float], None] | None,
+        prefixes: Sequence[str] | None = None,
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
         """Returns the outputs, how many lines were cut, and their unknown pieces."""
+        check_number(lines, prefixes)
         blank_line = Hypothesis("", 0.0, alignment=BLANK if self.aligns else None)
         results = [[blank_line] * nbest for _ in lines]
-        encoded, cut, unknown = self._encode(lines)
+        encoded, cut, unknown = self.encode(lines)
 
         def decode(rows: Sequence[int]) -> tuple[Sequence[int], list[list[Hypothesis]]]:
             longest = len(encoded[rows[0]])
@@ -181,7 +214,8 @@ class LineTranslator(abc.ABC):
                 return f"{sentences}, {self.decode.beam_size} outputs of each"
 
             def outputs(rows: Sequence[int]) -> list[list[Hypothesis]]:
-                return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest)
+                starts = None if prefixes is None else [prefixes[i] for i in rows]
+                return self._decode([lines[i] for i in rows], [encoded[i] for i in rows], nbest, starts)
 
             def size(number: int) -> int:
                 return self._count_padded_tokens(number, longest)
@@ -199,7 +233,7 @@ class LineTranslator(abc.ABC):
                 progress(len(rows), len(lines) * sum(len(encoded[i]) for i in rows) / pieces)
         return results, cut, unknown
 
-    def _encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
+    def encode(self, lines: Sequence[str]) -> tuple[list[list[int]], int, UnknownPieces]:
         """Returns the pieces of each line, cut, how many lines were cut, and the unknown pieces."""
         # Blank as preparation sees it: a tab or a wide space would be a piece.
         texts = [self.source(line) if line.strip() else "" for line in lines]
@@ -272,16 +306,19 @@ class Translator(LineTranslator):
         self.outputs = outputs or Outputs()
         self.is_text = self.outputs.is_text
         self._grammar = self.outputs.grammar()
-        self._rules = Rules(decode.no_repeat_ngram_size, decode.min_length)
+        self._rules = Rules.of(decode)
         if self._grammar and self._rules != NO_RULES:
+            given = ", ".join(f"{name}={value:g}" for name, value in self._rules.changed().items())
             raise UsageError(
-                "no_repeat_ngram_size and min_length are for text; a parser's outputs are as long as their sentences, "
-                "and repeat brackets. Leave both at 0."
+                f"{given} is for text; a parser's outputs are as long as their sentences, and repeat brackets. "
+                "Leave it out."
             )
         self.prepack = False
         self.sampling: Sampling | None = None
         what = f"the search of a {type(model).__name__}"
         self.search_graph = SizedGraph(self.search, self.search_signature, jit=jit, what=what)
+        what = f"{what} with prefixes"
+        self._prefix_graph = SizedGraph(self.search_from_prefix, PREFIX_SIGNATURE, jit=jit, what=what)
 
     def start_aligning(self) -> None:
         check_aligns(self.model)
@@ -315,12 +352,19 @@ class Translator(LineTranslator):
         """The inputs of `search`."""
         return [*SEARCH_SIGNATURE, *([_SIZES] if self._grammar else [])]
 
-    def search(self, source: Any, early_stop: Any, sizes: Any = None, jit: bool = False) -> tuple[Any, Any]:
+    def search_from_prefix(self, source: Any, early_stop: Any, prefix: Any, jit: bool = False) -> tuple[Any, Any]:
+        """`search` for outputs that begin with `prefix`; see `Search.force`."""
+        return self.search(source, early_stop, jit=jit, prefix=prefix)
+
+    def search(
+        self, source: Any, early_stop: Any, sizes: Any = None, jit: bool = False, prefix: Any = None
+    ) -> tuple[Any, Any]:
         """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same.
 
         Args:
             sizes: int32 [B], as `_size` gives them; None if outputs are not constrained.
             jit: the graph is for XLA.
+            prefix: see `search_from_prefix`.
         """
         constraint = TreeConstraint(self._grammar, sizes) if self._grammar else None
         unknown = self.target_vocabulary.unknown
@@ -338,6 +382,7 @@ class Translator(LineTranslator):
                 never=never,
                 length_factor=self.decode.max_length_factor,
                 rules=self._rules,
+                prefix=prefix,
             )
         return beam_search(
             self.model,
@@ -353,12 +398,25 @@ class Translator(LineTranslator):
             never=never,
             length_factor=self.decode.max_length_factor,
             rules=self._rules,
+            prefix=prefix,
         )
 
     def run_search(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], early_stop: bool
+        self,
+        lines: Sequence[str],
+        ids: Sequence[Sequence[int]],
+        early_stop: bool,
+        prefixes: Sequence[str] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns what the graph of `search` finds for lines; `ids` are their pieces, cut, ended by EOS."""
+        if prefixes is not None:
+            if not self.is_text:
+                raise UsageError("A prefix is the beginning of a text, and this model writes trees. Leave it out.")
+            lengths = [self.longest_output(len(row)) for row in ids]
+            pairs = zip(prefixes, lengths, strict=True)
+            forced = pad([prefix_pieces(prefix, self.target_vocabulary, longest) for prefix, longest in pairs])
+            outputs, scores = self._prefix_graph(pad(ids), early_stop, forced, tokens=self._budget.tokens)
+            return outputs, scores
         sizes = []
         if self._grammar:
             sizes = [np.array([self._size(line, row) for line, row in zip(lines, ids, strict=True)], np.int32)]
@@ -378,8 +436,10 @@ class Translator(LineTranslator):
             return size
         return min(size, self.outputs.size(self.source_vocabulary.decode(ids)))
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        outputs, scores = self.run_search(lines, ids, early_stop=nbest == 1)
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
+        outputs, scores = self.run_search(lines, ids, nbest == 1, prefixes)
         found = [
             [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
             for line, hypotheses, values in zip(lines, outputs, scores, strict=True)
@@ -404,8 +464,9 @@ class Translator(LineTranslator):
 
     def hypothesis(self, line: str, ids: np.ndarray, score: float) -> Hypothesis:
         """Returns the output for a line for which the search found the pieces `ids` [T]."""
-        text, repaired = self.outputs.output(line, self.target_vocabulary.decode(ids.tolist()))
-        return Hypothesis(text, float(score), repaired)
+        pieces = [i for i in ids.tolist() if i != PAD]
+        text, repaired = self.outputs.output(line, self.target_vocabulary.decode(pieces))
+        return Hypothesis(text, float(score), repaired, ids=pieces)
 
     def source(self, line: str) -> str:
         return self.outputs.source(self.labelled(line), self.source_vocabulary)

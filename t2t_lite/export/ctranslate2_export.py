@@ -69,6 +69,13 @@ def export_ctranslate2(
     import ctranslate2
 
     _check(translator.model)
+    decode = translator.decode
+    if decode.repetition_penalty > 1 and decode.beam_size > 1:
+        raise UsageError(
+            f"A beam search of CTranslate2 penalises logits, and this one, with repetition_penalty="
+            f"{decode.repetition_penalty:g} and beam_size={decode.beam_size}, log-probabilities. Export with "
+            "--repetition_penalty=1, with --beam_size=1, where both penalise logits, or as a SavedModel."
+        )
     spec = _spec(translator)
     spec.validate()
     spec.optimize(quantization=precision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from t2t_lite.decoding.rules import Rules
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.text.vocabulary import Vocabulary
 
@@ -23,7 +24,7 @@ What it is: model_card.json. Run in this folder:
         length_penalty={penalty:.2f},
         max_input_length={max_input},
         max_decoding_length={max_output},
-        min_decoding_length={min_length},{no_repeat}
+        min_decoding_length={min_length},{rules}
         max_batch_size=2048,
         batch_type="tokens",
     )
@@ -108,7 +109,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
     Args:
         vocabularies: the names of their files in the folder.
     """
-    repeats = translator.decode.no_repeat_ngram_size
+    rules = Rules.of(translator.decode).changed()
     alpha, is_power = translator.decode.length_penalty, translator.decode.length_penalty_form == "power"
     trained = isinstance(translator.source_vocabulary, Vocabulary)
     parts = dict(_OF_SENTENCEPIECE if trained else _OF_IMPORTED)
@@ -125,7 +126,7 @@ def readme(translator: Translator, vocabularies: list[str]) -> str:
         penalty=alpha if is_power else engine_length_penalty(alpha, USUAL_LENGTH),
         unknown="" if translator.decode.unknown_output else "\n        disable_unk=True,",
         min_length=translator.decode.min_length,
-        no_repeat=f"\n        no_repeat_ngram_size={repeats}," if repeats else "",
+        rules="".join(f"\n        {name}={value:g}," for name, value in rules.items() if name != "min_length"),
         max_input=translator.decode.max_source_length,
         max_output=translator.longest_output(translator.decode.max_source_length),
         extra=translator.decode.extra_length,

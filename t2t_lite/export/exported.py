@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.alignments import Alignment
+from t2t_lite.decoding.prefixes import prefix_pieces
 from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.distributed.tensorflow_loading import quiet
 from t2t_lite.errors import DataError, UsageError
@@ -35,7 +36,7 @@ class ExportedTranslator(LineTranslator):
 
         self.folder = find_version(folder)
         self.card = read_card(self.folder)
-        source, _ = load_pair(self.folder / "assets")
+        source, self._target_vocabulary = load_pair(self.folder / "assets")
         try:
             hparams = self.card["hparams"]
             given = {name: hparams[name] for name in DECODE if name in hparams or name not in LATER}
@@ -66,6 +67,19 @@ class ExportedTranslator(LineTranslator):
             raise self.lacks("alignments")
         self.aligns = True
 
+    def _from_prefixes(self, inputs: Any, ids: Sequence[Sequence[int]], prefixes: Sequence[str]) -> dict[str, Any]:
+        """What the signature prefix answers; its checks are made here first, as they say more."""
+        if self.aligns:
+            raise UsageError("An export gives alignments, or outputs with prefixes, not both. Translate with the run.")
+        if "prefix" not in self.model.signatures:
+            raise self.lacks("prefix")
+        for row, prefix in zip(ids, prefixes, strict=True):
+            prefix_pieces(prefix, self._target_vocabulary, self.longest_output(len(row)))
+        answer: dict[str, Any] = self.model.signatures["prefix"](
+            inputs=inputs, prefixes=tf.constant([prefix.encode() for prefix in prefixes])
+        )
+        return answer
+
     def _align(self, lines: Sequence[str]) -> list[list[Hypothesis]]:
         """The best output of each line, with its alignment."""
         found = self.model.signatures["alignments"](inputs=tf.constant([line.encode() for line in lines]))
@@ -77,17 +91,22 @@ class ExportedTranslator(LineTranslator):
             rows.append([Hypothesis(text.decode(), float(score), alignment=alignment)])
         return rows
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
-        if self.aligns:
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
+        inputs = tf.constant([self.labelled(line).encode() for line in lines])
+        if prefixes is not None:
+            answer = self._from_prefixes(inputs, ids, prefixes)
+        elif self.aligns:
             if nbest > 1:
                 raise UsageError(
                     f"--nbest={nbest} does not go with --alignments: an export gives that of the best output."
                 )
             return self._align(lines)
-        if nbest > 1 and self._nbest is None:
+        elif nbest > 1 and self._nbest is None:
             raise self.lacks("nbest")
-        inputs = tf.constant([self.labelled(line).encode() for line in lines])
-        answer = (self._best if nbest == 1 else self._nbest)(inputs=inputs)
+        else:
+            answer = (self._best if nbest == 1 else self._nbest)(inputs=inputs)
         texts, scores = (tf.reshape(answer[name], [len(lines), -1]).numpy() for name in ("outputs", "scores"))
         return [
             [Hypothesis(text.decode(), float(score)) for text, score in zip(row[:nbest], values[:nbest], strict=True)]

@@ -47,6 +47,7 @@ _USUAL = {
     "length_penalty": 1.0,
     "no_repeat_ngram_size": 0,
     "min_length": 0,
+    "repetition_penalty": 1.0,
 }
 _SAME_ACTIVATION = {"silu": "swish"}
 
@@ -224,12 +225,13 @@ def _search(translator: Translator, rows: Sequence[int], start: int, origin: Ori
     rules = {
         "no_repeat_ngram_size": decode.no_repeat_ngram_size,
         "min_length": decode.min_length and decode.min_length + 1,  # it counts the start
+        "repetition_penalty": decode.repetition_penalty,
     }
     if not kept:
         return {
             "max_length": _LONGEST,
             **found,
-            **{name: value for name, value in rules.items() if value},
+            **{name: value for name, value in rules.items() if value != _USUAL[name]},
             "bad_words_ids": never,
             "decoder_start_token_id": start,
             "eos_token_id": rows[EOS],

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export import new_version, write_card
@@ -78,9 +79,11 @@ def export_marian(
     check_model("marian", model)
     sides = translator.source_vocabulary, translator.target_vocabulary
     check_text("marian", sides, translator.outputs)
-    for name in ("no_repeat_ngram_size", "min_length"):
-        if value := getattr(translator.decode, name):
-            raise UsageError(f"Marian's search has no {name}={value}. Export with --{name}=0, or as a SavedModel.")
+    for name, value in Rules.of(translator.decode).changed().items():
+        usual = getattr(NO_RULES, name)
+        raise UsageError(
+            f"Marian's search has no {name}={value:g}. Export with --{name}={usual:g}, or as a SavedModel."
+        )
     pieces = [[END, UNKNOWN, *list_pieces(side)] for side in sides]
     licence = origin.files.get(LICENCE_FILE)
     if origin.toolkit != "Marian":

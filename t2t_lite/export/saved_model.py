@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.alignments import align, check_aligns
 from t2t_lite.decoding.score import log_probs
-from t2t_lite.decoding.translate import Translator
+from t2t_lite.decoding.translate import PREFIX_SIGNATURE, Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
 from t2t_lite.export.text_ops import GraphText
@@ -31,7 +31,7 @@ from t2t_lite.text.trees.codec import TreeText
 # Attention has layers x heads x queries x keys numbers for a text of a few bytes.
 ATTENTION_ROWS, ATTENTION_PIECES = 4, 64
 
-_INPUTS, _TARGETS = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets"))
+_INPUTS, _TARGETS, _PREFIXES = (tf.TensorSpec([None], tf.string, name) for name in ("inputs", "targets", "prefixes"))
 _IDS = tf.TensorSpec([None, None], tf.int32, "ids")
 
 
@@ -52,7 +52,7 @@ class ServedModel(tf.Module):
         names: which of `export_folder.SIGNATURES` it has.
 
     Raises:
-        UsageError: `names` has the signature attention or alignments, but the model has no such thing.
+        UsageError: `names` has the signature attention, alignments or prefix, but the model has no such thing.
     """
 
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
@@ -64,6 +64,8 @@ class ServedModel(tf.Module):
             )
         if "alignments" in names:
             check_aligns(translator.model)
+        if "prefix" in names and not translator.is_text:
+            raise UsageError("A parser writes trees, which have no prefixes: leave the signature prefix out.")
         self._translator, self._names = translator, names
         self._max_source_length = translator.decode.max_source_length  # and the width of the signature `tokens`
         source, target = self.vocabularies
@@ -83,6 +85,8 @@ class ServedModel(tf.Module):
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(self._find, translator.search_signature)
         self._outputs = self._graph(self._write, [_IDS, _INPUTS])
+        if "prefix" in names:
+            self._search_from_prefix = self._graph(self._find_from_prefix, PREFIX_SIGNATURE)
 
     @property
     def vocabularies(self) -> tuple[AnyVocabulary, AnyVocabulary]:
@@ -99,6 +103,7 @@ class ServedModel(tf.Module):
         """What `tf.saved_model.save` takes; docs/serving.md describes them."""
         inputs = {
             "score": [_INPUTS, _TARGETS],
+            "prefix": [_INPUTS, _PREFIXES],
             "tokens": [tf.TensorSpec([None, self._max_source_length], tf.int32, "ids")],
         }
         return {name: self._graph(getattr(self, f"_{name}"), inputs.get(name, [_INPUTS])) for name in self._names}
@@ -126,6 +131,9 @@ class ServedModel(tf.Module):
     def _find(self, *inputs: Any) -> tuple[Any, Any]:
         return self._compute(lambda: self._translator.search(*inputs))
 
+    def _find_from_prefix(self, *inputs: Any) -> tuple[Any, Any]:
+        return self._compute(lambda: self._translator.search_from_prefix(*inputs))
+
     def _serving_default(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the best, `outputs` string [B], and its `scores` float32 [B]."""
         inputs = self._read(inputs)
@@ -135,11 +143,42 @@ class ServedModel(tf.Module):
     def _nbest(self, inputs: Any) -> dict[str, Any]:
         """`inputs` string [B] -> the K best, best first: `outputs` string [B, K], `scores` float32 [B, K]."""
         inputs = self._read(inputs)
-        ids, scores = self._run_search(self._encode(inputs), inputs, early_stop=False)
+        return self._write_all(*self._run_search(self._encode(inputs), inputs, early_stop=False), inputs)
+
+    def _write_all(self, ids: Any, scores: Any, inputs: Any) -> dict[str, Any]:
+        """int32 [B, K, T], float32 [B, K], string [B] as read -> what `_nbest` gives."""
         shape, beam_size = tf.shape(ids), self._translator.decode.beam_size
         ids = tf.reshape(ids, [shape[0] * shape[1], shape[2]])
         outputs = self._outputs(ids, tf.repeat(inputs, beam_size))
         return {"outputs": tf.reshape(outputs, [-1, beam_size]), "scores": scores}
+
+    def _prefix(self, inputs: Any, prefixes: Any) -> dict[str, Any]:
+        """`inputs`, `prefixes` string [B] -> as `nbest`, of outputs that begin with the pieces of `prefixes`.
+
+        An empty prefix allows any beginning. One with a symbol that the target vocabulary lacks, or without room for an
+        end symbol, is an error; that of a blank input counts for nothing.
+        """
+        inputs = self._read(inputs)
+        source = self._encode(inputs)
+        # One piece more than there may be shows that a prefix is too long.
+        prefix = self._target.encode(tf.ensure_shape(prefixes, [None]), self._max_target_length + 1)
+        same = tf.debugging.assert_equal(source.nrows(), prefix.nrows(), "inputs and prefixes must be equally many")
+        with tf.control_dependencies([same]):
+            there = source.row_lengths() > 0
+        source, prefix = _dense(source, there), _dense(prefix, there)
+        prefix = tf.where(tf.equal(prefix, EOS), PAD, prefix)
+        longest = self._translator.longest_outputs(tf.math.count_nonzero(source, axis=1, dtype=tf.int32))
+        lengths = tf.math.count_nonzero(prefix, axis=1, dtype=tf.int32)
+        unknown = self.vocabularies[1].unknown
+        checks = [
+            tf.debugging.assert_less(lengths, longest, "a prefix has more pieces than an output of its input may have"),
+            tf.debugging.assert_none_equal(
+                prefix, -1 if unknown is None else unknown, message="a prefix has symbols that the model cannot write"
+            ),
+        ]
+        with tf.control_dependencies(checks):
+            ids, scores = self._search_from_prefix(source, False, prefix)
+        return self._write_all(*self._all_rows(ids, scores, there), inputs)
 
     def _tokens(self, ids: Any) -> dict[str, Any]:
         """`ids` int32 [B, max_source_length] -> the best as `ids`, as wide as any can be, and its `scores` [B]."""
@@ -230,6 +269,10 @@ class ServedModel(tf.Module):
         """Ragged int32 [B, S] and string [B] as read (None: of the pieces) -> int32 [B, K, T] and float32 [B, K]."""
         there = source.row_lengths() > 0
         ids, scores = self._search(_dense(source, there), early_stop, *self._sizes(source, inputs, there))
+        return self._all_rows(ids, scores, there)
+
+    def _all_rows(self, ids: Any, scores: Any, there: Any) -> tuple[Any, Any]:
+        """int32 [R, K, T], float32 [R, K], bool [B] -> int32 [B, K, T], float32 [B, K]."""
         beam_size = self._translator.decode.beam_size
         return (
             tf.ensure_shape(_scatter(ids, there), [None, beam_size, None]),

@@ -33,12 +33,14 @@ def write_warmup(
     The texts are pieces of the vocabularies: no sentence of the training data is exported.
 
     Args:
-        signatures: those of the export, by name; their inputs are called "inputs", "targets" and "ids".
+        signatures: those of the export, by name; their inputs are called "inputs", "targets", "prefixes" and "ids".
         batch_size: sentences of the largest request.
     """
     short, long = (_source(source, pieces) for pieces in (_SHORT, _LONG))
 
     def row(spec: Any) -> Any:
+        if spec.name == "prefixes":
+            return ""
         if spec.name != "ids":
             return _text(target, _SHORT) if spec.name == "targets" else short
         [ids], width = source.encode_source([short]), spec.shape[1]

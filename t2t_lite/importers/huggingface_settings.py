@@ -36,9 +36,7 @@ EXPRESSED: Mapping[str, tuple[Any, ...]] = {
 _SEARCHED: Mapping[str, tuple[Any, ...]] = {
     "do_sample": (False, None),
     "penalty_alpha": (0, None),
-    **dict.fromkeys(
-        ("repetition_penalty", "encoder_repetition_penalty", "num_beam_groups", "guidance_scale"), (1, None)
-    ),
+    **dict.fromkeys(("encoder_repetition_penalty", "num_beam_groups", "guidance_scale"), (1, None)),
     **dict.fromkeys(
         ("encoder_no_repeat_ngram_size", "diversity_penalty"),
         (0, None),
@@ -60,7 +58,7 @@ _READ = (
 )
 _READ_OF_SEARCH = (
     *("num_beams", "length_penalty", "max_length", "max_new_tokens", "bad_words_ids"),
-    *("no_repeat_ngram_size", "min_length", "min_new_tokens"),
+    *("no_repeat_ngram_size", "min_length", "min_new_tokens", "repetition_penalty"),
 )
 # Of training, of other models, of how transformers runs a model or shows it.
 _HARMLESS = {
@@ -112,11 +110,20 @@ def read_search(settings: Mapping[str, Any], *, padding: int, unknown: int) -> d
     found: dict[str, Any] = {"length_penalty_form": "power"}
     if never == without_unknown:
         found["unknown_output"] = False
-    for name, field, usual in (("num_beams", "beam_size", 1), ("length_penalty", "length_penalty", 1.0)):
+    for name, field, usual in (
+        ("num_beams", "beam_size", 1),
+        ("length_penalty", "length_penalty", 1.0),
+        ("repetition_penalty", "repetition_penalty", 1.0),
+    ):
         value: Any = settings.get(name)
         found[field] = type(usual)(value) if type(value) in (int, type(usual)) else usual
         if value is not None and found[field] != value:
             raise DataError(f"The search of the model says {name}={value!r:.80}, which is no such number.")
+    if found["repetition_penalty"] != 1 and settings.get("renormalize_logits"):
+        raise DataError(
+            "The search of the model says repetition_penalty and renormalize_logits=True. Here, what the penalty takes "
+            "off a probability is not shared out again. Take one of them out of generation_config.json."
+        )
     for name, field, start in (
         ("no_repeat_ngram_size", "no_repeat_ngram_size", 0),
         ("min_length", "min_length", 1),

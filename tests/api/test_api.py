@@ -39,6 +39,24 @@ def test_translations_are_the_commands(run: LoadedRun, folder: Path) -> None:
     assert run.translate([]) == []
 
 
+@pytest.mark.nightly
+def test_prefixes_are_the_commands(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    prefixes = ["The", *[""] * (len(LINES) - 1)]
+    file, lines = tmp_path / "prefixes", tmp_path / "lines"
+    file.write_text("\n".join(prefixes) + "\n")
+    lines.write_text("\n".join(LINES) + "\n")
+    found = run.translate(LINES, prefixes=prefixes)
+    assert found == _decoded(folder, f"--prefix={file}", f"--input={lines}")
+    assert found[0].startswith("The")
+    assert found[1:] == run.translate(LINES)[1:]
+    file.write_text("The\n")
+    done = commands.run("t2t_lite.cli.decoder", f"--output_dir={folder}", f"--prefix={file}", f"--input={lines}")
+    assert done.returncode == 1
+    assert f"prefixes has 1 lines, and the input {len(LINES)}; line N is for line N." in done.stderr.decode()
+    with pytest.raises(UsageError, match="Prefixes are of lines; with split_sentences"):
+        run.translate(LINES, prefixes=prefixes, split_sentences=True)
+
+
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
@@ -153,6 +171,31 @@ def test_half_a_character_is_said(run: LoadedRun) -> None:
 
 
 PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (LINES[3], "the small cat sees the dog")]
+
+
+@pytest.mark.nightly
+def test_scores_of_words_are_the_commands(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    rows = [json.loads(row) for row in _decoded(folder, "--json", "--nbest=2", "--word_scores")]
+    for row, found in zip(rows, run.nbest(LINES, 2, word_scores=True), strict=True):
+        for output, one in zip(row["outputs"], found, strict=True):
+            assert one.words is not None
+            assert [text for text, _ in output["words"]] == [text for text, _ in one.words.words]
+            for name, pairs in (("words", one.words.words), ("pieces", one.words.pieces)):
+                np.testing.assert_allclose([v for _, v in output[name]], [v for _, v in pairs], atol=1e-4)
+                assert sum(v for _, v in output[name]) == pytest.approx(output["log_prob"], abs=1e-4)
+    sides = [tmp_path / "sources", tmp_path / "targets"]
+    for path, side in zip(sides, zip(*PAIRS, strict=True), strict=True):
+        path.write_text("".join(f"{line}\n" for line in side))
+    flags = [f"--output_dir={folder}", "--score", f"--sources={sides[0]}", f"--targets={sides[1]}", "--word_scores"]
+    done = commands.run("t2t_lite.cli.eval", *flags, "--json")
+    for text, pair in zip(done.stdout.splitlines(), run.score(PAIRS, word_scores=True), strict=True):
+        row = json.loads(text)
+        assert pair.words is not None
+        assert [text for text, _ in row["words"]] == [text for text, _ in pair.words.words]
+        assert sum(v for _, v in row["words"]) == pytest.approx(row["log_prob"], abs=1e-4)
+    done = commands.run("t2t_lite.cli.eval", *flags)
+    assert done.returncode == 2
+    assert b"--word_scores goes with --json" in done.stderr
 
 
 def test_given_targets_score_as_the_models_logits_have_it(run: LoadedRun) -> None:

@@ -55,14 +55,14 @@ class _Searches(Searches):
         self._memories: dict[tuple[int, ...], np.ndarray] = {}
         self._answers: dict[tuple[tuple[int, ...], ...], np.ndarray] = {}
 
-    def logp(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
+    def logits(self, source: tuple[int, ...], prefixes: list[tuple[int, ...]]) -> np.ndarray:
         asked = (source, *prefixes)  # searches that differ only in alpha ask for the same
         if asked not in self._answers:
             ids = np.array([source])
             if source not in self._memories:
                 self._memories[source] = self.plain.encode(ids)
             inputs = np.array([(PAD, *prefix) for prefix in prefixes])
-            self._answers[asked] = reference.log_softmax(self.plain.decode(inputs, self._memories[source], ids)[:, -1])
+            self._answers[asked] = self.plain.decode(inputs, self._memories[source], ids)[:, -1]
         return self._answers[asked]
 
 
@@ -103,6 +103,46 @@ def test_fast_equals_slow_with_rules(looping: _Searches, size: int, min_length: 
     assert min(len(output) - (output[-1] == EOS) for output in found) >= min_length
     assert any(_has_repeats(output, 3) for output in found) == (size == 0)
     assert size == 0 or not any(_has_repeats(output, size) for output in found)
+
+
+@pytest.mark.commit("rules1-4")
+@pytest.mark.parametrize("beam", [1, 4, 7])
+@pytest.mark.parametrize("rules", [Rules(repetition_penalty=4.0), Rules(3, 8, 1.3)])
+def test_fast_equals_slow_with_a_repetition_penalty(looping: _Searches, rules: Rules, beam: int) -> None:
+    found = looping.assert_equal(SOURCES, beam, 0.6, False, rules)
+    without = [row for ids in looping.fast(SOURCES, beam, 0.6, False)[0] for row in hypotheses(ids)]
+    fewer, repeats = (sum(len(output) - len({*output}) for output in outputs) for outputs in (found, without))
+    assert fewer < repeats
+    assert rules.no_repeat_ngram_size == 0 or not any(_has_repeats(output, 3) for output in found)
+    assert min(len(output) - (output[-1] == EOS) for output in found) >= rules.min_length
+
+
+@pytest.mark.commit("rules0-4")
+@pytest.mark.parametrize("beam", [1, 4, 7])
+@pytest.mark.parametrize("rules", [Rules(), Rules(2, 9, 1.3)])
+def test_fast_equals_slow_with_prefixes(looping: _Searches, rules: Rules, beam: int) -> None:
+    prefixes = np.zeros((9, 5), np.int32)
+    rng = np.random.default_rng(1)
+    for row, length in zip(prefixes, (2, 0, 1, 5, 0, 4, 3, 1, 2), strict=True):
+        row[:length] = rng.integers(2, V, length)
+    prefixes[3] = [7, 8, 7, 8, 7]  # what a rule forbids later
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2, autograph=False)
+    def search(source: Any, prefix: Any) -> Any:
+        settings: dict[str, Any] = {"alpha": 0.6, "extra_length": EXTRA, "early_stop": False, "rules": rules}
+        return beam_search(looping.model, source, beam_size=beam, prefix=prefix, **settings)
+
+    for source, prefix, got, scores in zip(SOURCES, prefixes, *search(SOURCES, prefixes), strict=True):
+        forced = without_padding(prefix)
+        wanted = looping.slow(without_padding(source), beam, 0.6, False, rules=rules, forced=forced)
+        assert hypotheses(got.numpy()) == [hypothesis for hypothesis, _ in wanted]
+        assert all(hypothesis[: len(forced)] == forced for hypothesis, _ in wanted)
+        np.testing.assert_allclose(scores, [score for _, score in wanted], rtol=0, atol=1e-4)
+    ids, scores = search(SOURCES, prefixes)
+    for i in (0, 3):  # in a batch or alone
+        alone, value = search(SOURCES[i : i + 1], prefixes[i : i + 1])
+        assert hypotheses(alone[0].numpy()) == hypotheses(ids[i].numpy())
+        np.testing.assert_allclose(value[0], scores[i], rtol=0, atol=1e-4)
 
 
 RELATIVE: dict[str, Any] = {"max_relative_position": 3, "positions": "none", "attention_biases": True}
@@ -319,6 +359,19 @@ def test_a_greedy_search_does_not_end_with_the_second_best_symbol() -> None:
     logits[3, EOS] = 1.0
     ids, _ = beam_search(_Chain(logits), np.array([[2, EOS]]), beam_size=1, alpha=0.6, extra_length=3)
     assert hypotheses(ids.numpy()[0]) == [(2, 3, EOS)]
+
+
+@pytest.mark.parametrize("beam", [1, 4, 7])
+def test_a_model_that_loops_ends_with_a_guard(beam: int) -> None:
+    """Its outputs are "the the the ...": after any symbol the end is second best."""
+    logits = np.zeros((12, 12))
+    logits[:, 2], logits[:, EOS] = 8.0, 6.0
+    for rules in (Rules(), Rules(2), Rules(repetition_penalty=4.0)):
+        ids, _ = beam_search(
+            _Chain(logits), np.array([[3, EOS]]), beam_size=beam, alpha=1.0, extra_length=20, rules=rules
+        )
+        best = hypotheses(ids.numpy()[0])[0]
+        assert best.count(2) > 20 if rules == Rules() else best in {(2, EOS), (2, 2, EOS)}
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (0, 0)])

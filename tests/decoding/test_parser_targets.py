@@ -67,5 +67,5 @@ def test_the_attention_of_what_is_no_tree_is_refused(parser: Translator) -> None
 
 def test_the_graph_is_made_once(parser: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     before = score(parser, [LINE], [TREE])
-    monkeypatch.delattr(score_module, "log_probs")  # what another graph would be made of
+    monkeypatch.delattr(score_module, "piece_log_probs")  # what another graph would be made of
     assert score(parser, [LINE], [TREE]) == before

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.decoding import sampling
+from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.sampling import Sampling, sample, seed_variable, sentence_keys, uniform
 from t2t_lite.decoding.score import log_probs
 from t2t_lite.errors import UsageError
@@ -47,11 +48,12 @@ def _samples(
     seed: int = 1,
     extra: int = EXTRA,
     sampler: str = "random",
+    rules: Rules = NO_RULES,
     **options: Any,
 ) -> tuple[np.ndarray, np.ndarray]:
     sampling = Sampling(make_sampler(sampler, options), seed)
     graph = tf.function(
-        lambda source: sample(model, source, sampling, num_samples=number, extra_length=extra),
+        lambda source: sample(model, source, sampling, num_samples=number, extra_length=extra, rules=rules),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
         autograph=False,
     )
@@ -90,6 +92,17 @@ def test_a_score_is_the_log_probability_of_the_output(model: Transformer) -> Non
         totals, pieces = log_probs(model, SOURCES, ids[:, i])
         np.testing.assert_allclose(scores[:, i], totals, rtol=1e-4, atol=1e-4)
         assert max(pieces) > 20
+
+
+@pytest.mark.nightly
+def test_a_repetition_penalty_changes_what_is_drawn_and_no_score(model: Transformer) -> None:
+    rules = Rules(2, 4, 1.5)
+    ids, scores = _samples(model, SOURCES, 1, sampler="top_k", top_k=1, rules=rules)
+    wanted, _ = Searches(model).fast(SOURCES, 1, 0.0, True, rules=rules)
+    np.testing.assert_array_equal(ids, wanted)
+    free, _ = _samples(model, SOURCES, 1, sampler="top_k", top_k=1, rules=Rules(2, 4))
+    assert hypotheses(ids[:, 0]) != hypotheses(free[:, 0])
+    np.testing.assert_allclose(scores[:, 0], log_probs(model, SOURCES, ids[:, 0])[0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.nightly

@@ -23,7 +23,9 @@ class Marks(LineTranslator):
         super().__init__(VOCABULARY, DecodeGroup(beam_size=3, max_source_length=LIMIT))
         self.most = 0
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
         self.most = max(self.most, *map(len, ids))
         return [[Hypothesis("[" * n + line + "]" * n, -float(n)) for n in range(1, nbest + 1)] for line in lines]
 

@@ -12,7 +12,9 @@ from t2t_lite.text.vocabulary_training import train_vocabulary
 class Copies(LineTranslator):
     """Gives each line back."""
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
         return [[Hypothesis(line, 0.0)] * nbest for line in lines]
 
 

@@ -116,7 +116,7 @@ def test_other_sizes_of_beams(beam: int) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("rules", [Rules(2, 5), Rules(1, 0), Rules(0, 20)])
+@pytest.mark.parametrize("rules", [Rules(2, 5), Rules(1, 0), Rules(0, 20), Rules(0, 5, 1.5)])
 def test_rules(rules: Rules) -> None:
     _Pair("transformer", _beam_search(rules=rules), IDS, FLAG).assert_equal(SOURCES, False)
     _, drawn = _Pair("transformer", _sample(3, length={"rules": rules}), IDS).assert_equal(SOURCES)
@@ -124,6 +124,24 @@ def test_rules(rules: Rules) -> None:
     ngrams = [[output[at : at + size] for at in range(len(output) - size + 1)] for output in drawn]
     assert size == 0 or all(len(set(row)) == len(row) for row in ngrams)
     assert min(len(output) - (output[-1] == EOS) for output in drawn) >= rules.min_length
+
+
+@pytest.mark.nightly
+def test_prefixes() -> None:
+    prefixes = np.where(np.arange(5) < np.array([[2, 0, 1, 5, 0, 4, 3, 1, 2]]).T, [5, 6, 5, 6, 7], 0).astype(np.int32)
+
+    def search(model: Model, source: Any, prefix: Any, jit: bool) -> Any:
+        return beam_search(model, source, beam_size=4, alpha=0.6, extra_length=EXTRA, prefix=prefix, jit=jit)
+
+    def draw(model: Model, source: Any, prefix: Any, jit: bool) -> Any:
+        sampling = Sampling(make_sampler("nucleus", {"top_p": 0.8}), 3)
+        return sample(model, source, sampling, num_samples=4, extra_length=EXTRA, prefix=prefix, jit=jit)
+
+    for make in (search, draw):
+        _, found = _Pair("transformer", make, IDS, IDS).assert_equal(SOURCES, prefixes)
+        for row, prefix in enumerate(prefixes):
+            forced = [*prefix[prefix > 0]]
+            assert all([*output[: len(forced)]] == forced for output in found[4 * row : 4 * row + 4])
 
 
 @pytest.mark.nightly
@@ -173,7 +191,7 @@ def test_scores_are_those_of_the_plain_graph(name: str) -> None:
     model = MODELS[name]()
 
     def function(source: Any, target: Any, jit: bool = False) -> Any:
-        return log_probs(model, source, target, jit)
+        return log_probs(model, source, target)
 
     targets = np.pad(SOURCES[::-1], ((0, 0), (0, 8)))  # wider than the sources, and than 16
     one, other = (

@@ -27,8 +27,9 @@ def texts(lines: list[str]) -> np.ndarray:
 
 
 def run(version: served_model.Version, signature: str, *sides: list[str]) -> dict[str, np.ndarray]:
-    """What a signature answers to inputs, and targets if it takes any."""
-    return version.run(signature, dict(zip(("inputs", "targets"), map(texts, sides), strict=False)), 60)
+    """What a signature answers to inputs, and targets or prefixes if it takes any."""
+    second = "prefixes" if signature == "prefix" else "targets"
+    return version.run(signature, dict(zip(("inputs", second), map(texts, sides), strict=False)), 60)
 
 
 def decoded(values: np.ndarray) -> Any:

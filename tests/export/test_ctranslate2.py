@@ -154,6 +154,34 @@ def test_it_finds_what_our_search_finds(text: Text, tmp_path: Path) -> None:
         assert len({tuple(pieces) for pieces in ours}) > LINES / 2
 
 
+@pytest.mark.commit
+def test_a_greedy_search_with_a_repetition_penalty(text: Text, tmp_path: Path) -> None:
+    translator = _translator(text, "d_k < d_v, three matrices", seed=5, scale=1.0)
+    _be_sure_and_never_end(translator.model)
+    hparams = dataclasses.replace(translator.decode, repetition_penalty=1.3)
+    greedy, free, beam = (
+        Translator(translator.model, text.source, text.target, config.replace(hparams, **changes))
+        for changes in ({"beam_size": 1}, {"beam_size": 1, "repetition_penalty": 1.0}, {"beam_size": 4})
+    )
+    version = export_ctranslate2(greedy, tmp_path, {}, precision="float32")
+    assert "        repetition_penalty=1.3,\n" in (version / "README.txt").read_text()
+    ids = [text.source.encode(line * 3)[:PIECES] for line in text.sources]
+    theirs = _engine(version).translate_batch(
+        [text.source.pieces(row) for row in ids],
+        beam_size=1,
+        repetition_penalty=1.3,
+        max_decoding_length=LONGEST,
+    )
+    rows = tf.constant([[*row, EOS] for row in ids])
+    ours, others = (
+        [text.target.pieces(row) for row in one.search(rows, True)[0][:, 0].numpy()] for one in (greedy, free)
+    )
+    assert [result.hypotheses[0] for result in theirs] == ours
+    assert sum(map(list.__ne__, ours, others)) > LINES / 4
+    with pytest.raises(UsageError, match="with repetition_penalty=1.3 and beam_size=4, log-probabilities. Export"):
+        export_ctranslate2(beam, tmp_path, {}, precision="float32")
+
+
 def _be_sure_and_never_end(model: Any) -> None:
     """Makes logits differ widely, as after training. The last norm's first feature becomes 1 and acts as a bias."""
     norm = model.decoder.blocks[-1].feed_forward_residual.layer_norm

@@ -55,6 +55,10 @@ SIGNATURES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "memory": (FLOAT, [B, L, H, None, None]),
         },
     ),
+    "prefix": (
+        {"inputs": (STRING, [B]), "prefixes": (STRING, [B])},
+        {"outputs": (STRING, [B, K]), "scores": (FLOAT, [B, K])},
+    ),
     "alignments": (
         {"inputs": (STRING, [B])},
         {

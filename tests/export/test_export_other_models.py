@@ -47,7 +47,7 @@ def _model(name: str, exported: Exported) -> tuple[Any, Any]:
 
 @pytest.mark.nightly
 def test_the_rules_of_a_search_are_exported(exported: Exported, tmp_path: Path) -> None:
-    hparams = config.replace(EXPORTED, no_repeat_ngram_size=1, min_length=4)
+    hparams = config.replace(EXPORTED, no_repeat_ngram_size=2, min_length=4, repetition_penalty=1.5)
     translator = Translator(exported.translator.model, *exported.served.vocabularies, hparams)
     version = Version(export(ServedModel(translator, ("nbest",)), tmp_path, {"hparams": config.to_dict(hparams)}))
     wanted = [[one.text for one in row] for row in translator.translate(exported.lines, nbest=3)]

@@ -184,13 +184,54 @@ def test_alignments_are_those_of_the_translator(exported: Exported, version: Ver
         assert np.count_nonzero(answer["alignments"][row]) == target * source
 
 
+def test_outputs_begin_with_prefixes(exported: Exported, version: Version) -> None:
+    target, lines = exported.served.vocabularies[1], [*exported.lines[:6], "", exported.lines[0]]
+    prefixes = ["Der Hund", "", "  ", "Katzen und", "D", exported.lines[0][:9], "Der", "Der Hund"]
+    answer = run(version, "prefix", lines, prefixes)
+    found, through = (
+        translator.translate(lines, nbest=K, prefixes=prefixes)
+        for translator in (exported.translator, ExportedTranslator(exported.version))
+    )
+    free = exported.translator.translate(lines, nbest=K)
+    for row, prefix, outputs in zip(found, prefixes, decoded(answer["outputs"]), strict=True):
+        assert [one.text for one in row] == outputs
+        assert all(one.text.startswith(target.decode(target.encode(prefix)).strip()) for one in row if one.text)
+    assert [row.text for row in through[0]] == [row.text for row in found[0]]
+    np.testing.assert_allclose(answer["scores"], [[one.score for one in row] for row in found], rtol=1e-4, atol=1e-5)
+    for i in (1, 2, 6):  # nothing is forced
+        assert [one.text for one in found[i]] == [one.text for one in free[i]]
+    assert [one.text for one in found[0]] == [one.text for one in found[7]] != [one.text for one in free[0]]
+
+
+def test_prefixes_that_no_output_can_have(exported: Exported, version: Version) -> None:
+    line = exported.lines[0]
+    for prefixes, message in (
+        (["Hund " * 60], "a prefix has more pieces than an output of its input may have"),
+        (["日本"], "a prefix has symbols that the model cannot write"),
+        (["Hund", "Hund"], "inputs and prefixes must be equally many"),
+    ):
+        with pytest.raises(RefusalError, match=message):
+            run(version, "prefix", [line], prefixes)
+    for translator in (exported.translator, ExportedTranslator(exported.version)):
+        for prefixes, message in (
+            (
+                ["Hund " * 60],
+                r"The prefix Hund Hund .* has \d+ pieces, and an output of its line at most \d+, the end sy",
+            ),
+            (["Hund 日本"], "The prefix Hund 日本 has '日', '本', which the model cannot write"),
+            (["Hund", "Hund"], "Of 1 lines, 2 have a prefix; prefix N is of line N"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                translator.translate([line], prefixes=prefixes)
+
+
 @pytest.mark.parametrize("lines", [[], BLANK], ids=["empty", "blank"])
 @pytest.mark.parametrize("signature", SIGNATURES)
 def test_an_empty_batch_and_blank_rows(version: Version, signature: str, lines: list[str]) -> None:
     if signature == "tokens":
         answer = version.run("tokens", {"ids": _padded(*([] for _ in lines))}, 60)
     else:
-        answer = run(version, signature, *([lines] * (2 if signature == "score" else 1)))
+        answer = run(version, signature, *([lines] * (2 if signature in ("score", "prefix") else 1)))
     assert {len(value) for value in answer.values()} == {len(lines)}
     assert not any(value.any() for value in answer.values())
 

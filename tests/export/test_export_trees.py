@@ -8,6 +8,7 @@ import pytest
 
 from t2t_lite import config, registry
 from t2t_lite.decoding.translate import Translator
+from t2t_lite.errors import UsageError
 from t2t_lite.export import ctranslate2_export
 from t2t_lite.export.export import export
 from t2t_lite.export.export_folder import SIGNATURES
@@ -39,7 +40,9 @@ def parser(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     model = Transformer.from_hparams(HPARAMS, source.size, target.size, False)
     reference.randomise(model, 3)
     translator = Translator(model, source, target, HPARAMS, outputs=TreeText(target, counts.table()))
-    served = ServedModel(translator, SIGNATURES)
+    with pytest.raises(UsageError, match="which have no prefixes: leave the signature prefix out"):
+        ServedModel(translator, SIGNATURES)
+    served = ServedModel(translator, [name for name in SIGNATURES if name != "prefix"])
     version = export(served, tmp_path_factory.mktemp("parser"), {"hparams": config.to_dict(HPARAMS)})
     return Exported(translator, served, version, [*sources[:12], *ODD])
 

@@ -10,6 +10,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.cli import exporter, importer
+from t2t_lite.decoding.rules import Rules
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DamagedError, UsageError
 from t2t_lite.export.expressible import check_recipe
@@ -36,6 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "unknown_output": False,
         "no_repeat_ngram_size": 2,
         "min_length": 5,
+        "repetition_penalty": 1.2,
     },
     "two, untied": {"share_embeddings": False},
 }
@@ -152,8 +154,7 @@ def test_a_model_that_was_trained_here_opens_again(
     decode = translator.decode
     assert imported.usual["beam_size"] == 3
     assert imported.usual.get("unknown_output", True) == decode.unknown_output
-    for rule in ("no_repeat_ngram_size", "min_length"):
-        assert imported.usual.get(rule, 0) == getattr(decode, rule)
+    assert Rules.of(again.hparams) == Rules.of(decode)
     wanted = 0.7 if decode.length_penalty_form == "power" else 0.48
     assert imported.usual["length_penalty"] == wanted
     ids = [_json(version / f"{name}.json") for name in ("vocab", "target_vocab") if (version / f"{name}.json").exists()]

@@ -193,7 +193,12 @@ def test_pad_takes_no_share_where_the_search_normalises_again(tmp_path: Path) ->
     _set(folder, "generation_config.json", renormalize_logits=True, bad_words_ids=[[39]], length_penalty=0.5)
     imported = _read(folder)
     assert imported.weights["transformer/output_bias"][0] == -1e4
-    assert imported.usual == {"beam_size": 4, "length_penalty": 0.5, "length_penalty_form": "power"}
+    assert imported.usual == {
+        "beam_size": 4,
+        "length_penalty": 0.5,
+        "length_penalty_form": "power",
+        "repetition_penalty": 1.0,
+    }
     (folder / "generation_config.json").unlink()  # older folders have the search in config.json
     assert _read(folder).usual["beam_size"] == 1
     _set(folder, "config.json", num_beams=6)
@@ -217,11 +222,14 @@ def test_the_rules_of_a_search_come_along(tmp_path: Path) -> None:
     """`min_length` counts the start, `min_new_tokens` does not; the larger one counts."""
     folder = _folder(tmp_path / "model")
     assert not {"no_repeat_ngram_size", "min_length"} & set(_read(folder).usual)
-    _set(folder, "generation_config.json", no_repeat_ngram_size=3, min_length=6)
+    _set(folder, "generation_config.json", no_repeat_ngram_size=3, min_length=6, repetition_penalty=1.2)
     found = _read(folder).usual
-    assert (found["no_repeat_ngram_size"], found["min_length"]) == (3, 5)
+    assert (found["no_repeat_ngram_size"], found["min_length"], found["repetition_penalty"]) == (3, 5, 1.2)
     _set(folder, "generation_config.json", min_new_tokens=8)
     assert _read(folder).usual["min_length"] == 8
+    _set(folder, "generation_config.json", renormalize_logits=True)
+    with pytest.raises(DataError, match="is not shared out again. Take one of them out"):
+        _read(folder)
 
 
 def _set(folder: Path, file: str, **values: Any) -> None:
@@ -255,7 +263,7 @@ def _set(folder: Path, file: str, **values: Any) -> None:
             "do_sample": True,
             "no_repeat_ngram_size": -3,
             "min_length": "four",
-            "repetition_penalty": 1.2,
+            "repetition_penalty": 0.9,
             "bad_words_ids": [[1]],
             "num_beams": 10**9,
             "length_penalty": float("nan"),

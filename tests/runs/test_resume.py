@@ -24,7 +24,7 @@ ALWAYS = {
     *("train_steps", "log_every", "eval_every", "eval_lines", "save_every", "save_minutes", "keep_checkpoints"),
     *("average_checkpoints", "early_stopping", "jit", "remat", "beam_size", "length_penalty", "extra_length"),
     *("length_penalty_form", "unknown_output", "max_length_factor", "max_source_length", "decode_batch_tokens"),
-    *("no_repeat_ngram_size", "min_length"),
+    *("no_repeat_ngram_size", "min_length", "repetition_penalty"),
 }
 WITH_RESET = {
     *("adam_beta1", "adam_beta2", "adam_epsilon", "momentum", "schedule", "learning_rate_factor", "learning_rate"),
@@ -45,7 +45,8 @@ def _another(field: Field) -> Any:
     if field.kind is int:
         return 2 * field.default or 2
     if field.kind is float:
-        return field.default / 2 or 0.5
+        half, within = field.default / 2 or 0.5, field.meta.within
+        return 2 * field.default if within and half < within.least else half
     return next(value for value in typing.get_args(field.kind) if value != field.default)
 
 

@@ -269,7 +269,7 @@ def test_where_memory_runs_out_the_batch_and_the_settings_are_named(
 
     monkeypatch.setattr(translator.search_graph, "_plain", run_out)
     monkeypatch.setattr(translator, "_budget", TokenBudget(60))
-    monkeypatch.setattr(score, "log_probs", run_out)
+    monkeypatch.setattr(score, "piece_log_probs", run_out)
     message = (
         r"^The device ran out of memory with 1 sentence of up to \d+ pieces, 3 outputs of each\. "
         r"Lower decode_batch_tokens \(now 60\), beam_size or nbest, or max_source_length\.$"

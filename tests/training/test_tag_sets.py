@@ -37,7 +37,9 @@ class Perfect(Translator):
         lines = [store.text(split) for split in ("dev", "test")]
         self._symbols = {words: symbols for sides in lines for words, symbols in zip(*sides, strict=True)}
 
-    def _decode(self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int) -> list[list[Hypothesis]]:
+    def _decode(
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+    ) -> list[list[Hypothesis]]:
         encoded = [self.target_vocabulary.encode(self._symbols[line]) for line in lines]
         return [[self.hypothesis(line, np.array(row), 0.0)] for line, row in zip(lines, encoded, strict=True)]
 

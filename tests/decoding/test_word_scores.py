@@ -1,0 +1,123 @@
+"""Log-probabilities of pieces and words: against the model step by step, and against words cut by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from t2t_lite import config
+from t2t_lite.decoding.beam_search import length_penalty
+from t2t_lite.decoding.score import score, score_words
+from t2t_lite.decoding.sentence_translator import SentenceTranslator
+from t2t_lite.decoding.translate import Translator
+from t2t_lite.decoding.word_scores import word_scores
+from t2t_lite.errors import UsageError
+from t2t_lite.ids import EOS, PAD
+from t2t_lite.importers.vocabularies import ByteVocabulary
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.text.vocabulary_training import train_vocabulary
+from tests import reference
+
+TEXT = [
+    "a small dog sees the big cat",
+    "ein kleiner Hund sieht die große Katze",
+    "die Katze schläft, der Hund auch",
+] * 2
+LINES = ["a small dog", "", "the cat sees a dog", " ", "ein Hund, ein Hund"]
+SMALL = TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2, beam_size=3, extra_length=6)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    vocabulary = train_vocabulary(TEXT, size=70)
+    model = Transformer.from_hparams(SMALL, vocabulary.size, vocabulary.size, True)
+    reference.randomise(model, 6)
+    return Translator(model, vocabulary, vocabulary, SMALL)
+
+
+def _step_by_step(translator: Translator, line: str, ids: list[int]) -> list[float]:
+    """log P of each piece, from a row of its own in which the model can see only those before it."""
+    source = np.array([[*translator.source_vocabulary.encode(line), EOS]] * len(ids))
+    target = np.array([[*ids[:at], EOS, *[PAD] * (len(ids) - at)] for at in range(len(ids))])
+    logits = np.array(translator.model({"source": source, "target": target}), np.float64)
+    return [reference.log_softmax(logits[at, at])[symbol] for at, symbol in enumerate(ids)]
+
+
+def _by_marks(pieces: list[tuple[str, float]]) -> list[float]:
+    """Sums from one mark of a space to the next; a mark that is a piece belongs to what follows."""
+    sums: list[float] = []
+    after_mark = False
+    for piece, value in pieces:
+        if not after_mark and (piece.startswith("\u2581") or piece == "</s>"):
+            sums.append(0.0)
+        sums[-1] += value
+        after_mark = piece == "\u2581"
+    return sums
+
+
+@pytest.mark.commit
+def test_they_are_the_models_and_add_up(translator: Translator) -> None:
+    results = score_words(translator, LINES, translator.translate(LINES, nbest=3))
+    ended = set()
+    for line, row in zip(LINES, results, strict=True):
+        for one in row:
+            assert one.words is not None
+            values = [value for _, value in one.words.pieces]
+            if not line.strip():
+                assert (one.words.pieces, one.words.words, one.words.log_prob) == ([], [], 0.0)
+                continue
+            np.testing.assert_allclose(values, _step_by_step(translator, line, [*one.ids]), atol=1e-4)
+            penalty = float(length_penalty(len(values), SMALL.length_penalty))
+            assert sum(values) / penalty == pytest.approx(one.score, abs=1e-4)
+            assert sum(value for _, value in one.words.words) == pytest.approx(one.words.log_prob, abs=1e-5)
+            ended.add(one.ids[-1] == EOS)
+            assert [word for word, _ in one.words.words] == [*one.text.split(), *[""] * (one.ids[-1] == EOS)]
+    assert ended == {True, False}
+
+
+@pytest.mark.commit
+def test_words_are_sums_of_their_pieces(translator: Translator) -> None:
+    [found, _] = score(translator, LINES[:2], ["die  große Katze schläft", "the cat"], words=True)
+    assert found.words is not None
+    assert [word for word, _ in found.words.words] == ["die", "große", "Katze", "schläft", ""]
+    np.testing.assert_allclose([value for _, value in found.words.words], _by_marks(found.words.pieces), atol=1e-5)
+    assert len(found.words.pieces) == found.tokens > 6
+    assert found.words.log_prob == pytest.approx(found.log_prob, abs=1e-4)
+    [plain, _] = score(translator, LINES[:2], ["die  große Katze schläft", "the cat"])
+    assert (plain, plain.words) == (found, None)
+    assert found.words.as_dict()["words"][0] == ["die", round(found.words.words[0][1], 6)]
+
+
+def test_bytes_of_a_character_are_of_one_word() -> None:
+    vocabulary = ByteVocabulary()
+    ids = [*vocabulary.encode("ä öx"), EOS]  # two bytes, a space, two bytes and one
+    assert word_scores(vocabulary, ids, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]).words == [
+        ("ä", 3.0),
+        ("öx", 60.0),
+        ("", 64.0),
+    ]
+
+
+@pytest.mark.parametrize("texts", [[], ["\u2581"], ["d"]])
+def test_an_output_that_was_cut(translator: Translator, texts: list[str]) -> None:
+    """It has no end symbol; one of a space alone has an empty word."""
+    vocabulary: Any = translator.target_vocabulary
+    ids = [vocabulary.pieces(range(vocabulary.size)).index(piece) for piece in texts]
+    found = word_scores(vocabulary, ids, [-1.0] * len(ids))
+    assert found.words == [(piece.replace("\u2581", ""), -1.0) for piece in texts]
+
+
+def test_outputs_without_them(translator: Translator) -> None:
+    with pytest.raises(UsageError, match="need a run, which translates whole lines: no export, no split_sentences"):
+        score_words(SentenceTranslator(translator), [], [])
+
+
+@pytest.mark.nightly
+def test_with_a_repetition_penalty_they_are_the_models_own(translator: Translator) -> None:
+    hparams = config.replace(SMALL, repetition_penalty=2.0)
+    other = Translator(translator.model, translator.source_vocabulary, translator.target_vocabulary, hparams)
+    [[best]] = score_words(other, LINES[:1], other.translate(LINES[:1]))
+    assert best.words is not None
+    values = [value for _, value in best.words.pieces]
+    np.testing.assert_allclose(values, _step_by_step(translator, LINES[0], [*best.ids]), atol=1e-4)
