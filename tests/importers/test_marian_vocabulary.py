@@ -9,6 +9,7 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
+from t2t_lite.export.preprocessing import script_of
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.ids import EOS, UNK
 from t2t_lite.importers import marian_cleaning
@@ -135,17 +136,47 @@ def test_preprocess_sh_is_followed(tmp_path: Path, toy: tuple[Any, Any]) -> None
     assert MarianVocabulary(vocabulary.data).line(text) == vocabulary.line(text)
 
 
-@pytest.mark.parametrize("step", ["s/[ab]/c/g", "s/a/\\&b/g", "${TOKENIZER}/replace-unicode-punctuation.perl |"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "s/[ab]/c/g",
+        "s/a/\\&b/g",
+        r"sed 's/a/\n/g'",
+        r"sed 's/[\x{d800}]//g'",
+        r"sed 's/[\x{005e}]//g'",
+        "${TOKENIZER}/replace-unicode-punctuation.perl |",
+        "./replace-unicode-punctuation.perl",
+        "tr A-Z a-z |",
+        "cat |\n  uconv -x lower",
+        "sed 's/a/b/'",
+        "sed s/a/b/",
+        "sed -e 's|a|b|g'",
+        "perl -C -pe 's/a/b/g; y/a/b/;'",
+        "perl -CSD -pe '$_ = lc'",
+    ],
+)
 def test_a_script_with_other_steps_is_not_followed(tmp_path: Path, step: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "preprocess.sh").write_text(f"{_SCRIPT}\n{step}\n", "utf-8")
     assert marian_cleaning.read(tmp_path / "preprocess.sh") == []
     assert "is not known here" in caplog.text
 
 
+def test_a_script_that_is_too_long_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "preprocess.sh").write_text(f"{_SCRIPT}\n{'x' * 70_000}", "utf-8")
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == []
+    assert "after 65,536 bytes" in caplog.text
+
+
 def test_a_multilingual_script_has_two_branches(tmp_path: Path) -> None:
-    (tmp_path / "preprocess.sh").write_text(f"if x; then\n{_SCRIPT}else\n{_SCRIPT}fi\n", "utf-8")
+    script = "if [ `hostname -d` == x ]; then\n  A=b\nelse\n  SPMENCODE=`which spm_encode || echo b`\nfi\n"
+    script += f"if x; then\n{_SCRIPT}else\n{_SCRIPT}fi\n"
+    (tmp_path / "preprocess.sh").write_text(script, "utf-8")
     (tmp_path / "plain.sh").write_text(_SCRIPT, "utf-8")
-    assert marian_cleaning.read(tmp_path / "preprocess.sh") == marian_cleaning.read(tmp_path / "plain.sh")
+    rules = marian_cleaning.read(tmp_path / "plain.sh")
+    assert rules
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == rules
+    (tmp_path / "preprocess.sh").write_text(script_of(rules), "utf-8")
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == rules
 
 
 def test_pieces_are_no_numbers_and_no_dates() -> None:
