@@ -26,7 +26,7 @@ from t2t_lite.importers import kept_files
 from t2t_lite.importers.huggingface_files import Files, SafeTensors, read_object
 from t2t_lite.importers.huggingface_settings import EXPRESSED, SIZES, check, count, list_ignored, read_search
 from t2t_lite.importers.imported import Description, Imported
-from t2t_lite.importers.marian_folder import make_vocabularies, read_bytes, trained_to_align
+from t2t_lite.importers.marian_folder import find_labels, make_vocabularies, read_bytes, trained_to_align
 from t2t_lite.importers.marian_vocabulary import PADDING, SPECIAL, check_pieces
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
@@ -84,7 +84,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     if trained_to_align(files.model):
         description = dataclasses.replace(description, alignment_layer=sizes["decoder_layers"])
     models = [read_bytes(path) for path in files.sentencepiece]
-    source, target = make_vocabularies((source_pieces, target_pieces), models)
+    source, target = make_vocabularies((source_pieces, target_pieces), models, find_labels(source_pieces))
     if source is target and not description.shared:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
     names = {*SIZES, *EXPRESSED, "decoder_vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}

@@ -162,18 +162,29 @@ def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocab
     """
     cleaning = marian_cleaning.read(files.script) if files.script else []
     pieces = [_pieces(path, size) for path, size in zip(files.vocabularies, sizes, strict=True)]
-    return make_vocabularies(pieces, [read_bytes(model) for model in files.sentencepiece], cleaning)
+    models = [read_bytes(model) for model in files.sentencepiece]
+    cutter = load_sentencepiece(models[0])  # a label that it knows is cut as other text, as in Marian
+    labels = [piece for piece in find_labels(pieces[0]) if cutter.is_unknown(cutter.piece_to_id(piece))]
+    return make_vocabularies(pieces, models, labels, cleaning)
+
+
+def find_labels(pieces: Sequence[str]) -> list[str]:
+    """Returns the pieces that have the form of a label."""
+    return [piece for piece in pieces if is_label(piece)]
 
 
 def make_vocabularies(
-    pieces: Sequence[Sequence[str]], models: Sequence[bytes], cleaning: Sequence[tuple[str, str]] = ()
+    pieces: Sequence[Sequence[str]],
+    models: Sequence[bytes],
+    labels: Sequence[str],
+    cleaning: Sequence[tuple[str, str]] = (),
 ) -> tuple[MarianVocabulary, MarianVocabulary]:
     """Returns the vocabularies of source and target; one object if nothing in them differs.
 
     Args:
         pieces, models: of each side; see `MarianVocabulary.make`.
+        labels: of the source.
     """
-    labels = [piece for piece in pieces[0] if is_label(piece)]
     source = MarianVocabulary.make(pieces[0], models[0], cleaning, labels)
     target = MarianVocabulary.make(pieces[1], models[1], cleaning)
     return (source, source) if source.data == target.data else (source, target)

@@ -1,6 +1,8 @@
 """Vocabularies of Marian models: pieces, labels and changes of characters, in Python and in a graph."""
 
+import io
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.export.preprocessing import script_of
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.ids import EOS, UNK
-from t2t_lite.importers import marian_cleaning
+from t2t_lite.importers import marian_cleaning, marian_folder
 from t2t_lite.importers.marian_vocabulary import MarianVocabulary, read_pieces
 from tests.importers.marian_golden import GOLDEN, lines, read
 
@@ -104,6 +106,27 @@ def test_a_label_is_one_id() -> None:
     texts = [">>aaa<< ro ri.", ">>bbb<<ro ri.", ">>aaa<<  ro >>bbb<< ri.", ">>aaa<<"]
     assert _graph(source, texts) == [source.encode(source.line(text)) for text in texts]
     assert target.line("mu lomu") == "mu lomu"
+
+
+def test_a_label_that_sentencepiece_knows_is_cut_by_it(tmp_path: Path) -> None:
+    folder = shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines("labels")),
+        model_writer=written,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        user_defined_symbols=[">>aaa<<", ">>bbb<<"],
+        minloglevel=2,
+    )
+    (folder / "source.spm").write_bytes(written.getvalue())
+    source = marian_folder.load_vocabularies(marian_folder.find(folder), (75, 75))[0]
+    text = ">>aaa<< ro ri."
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue()).encode(text, out_type=str)
+    assert pieces[:2] == ["\u2581", ">>aaa<<"]
+    assert source.encode(source.line(text)) == [source.ids.get(piece, UNK) for piece in pieces]
+    assert _graph(source, [text]) == [source.encode(text)]
+    assert source.labels == ()
 
 
 def test_labels_on_odd_lines_are_read_alike() -> None:
