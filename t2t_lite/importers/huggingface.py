@@ -26,8 +26,8 @@ from t2t_lite.importers import kept_files
 from t2t_lite.importers.huggingface_files import Files, SafeTensors, read_object
 from t2t_lite.importers.huggingface_settings import EXPRESSED, SIZES, check, count, list_ignored, read_search
 from t2t_lite.importers.imported import Description, Imported
-from t2t_lite.importers.marian_folder import make_vocabularies, read_bytes, trained_to_align
-from t2t_lite.importers.marian_vocabulary import PADDING, SPECIAL
+from t2t_lite.importers.marian_folder import find_labels, make_vocabularies, read_bytes, trained_to_align
+from t2t_lite.importers.marian_vocabulary import PADDING, SPECIAL, check_pieces
 from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -84,7 +84,7 @@ def read(files: Files) -> tuple[Imported, tuple[AnyVocabulary, AnyVocabulary]]:
     if trained_to_align(files.model):
         description = dataclasses.replace(description, alignment_layer=sizes["decoder_layers"])
     models = [read_bytes(path) for path in files.sentencepiece]
-    source, target = make_vocabularies((source_pieces, target_pieces), models)
+    source, target = make_vocabularies((source_pieces, target_pieces), models, find_labels(source_pieces))
     if source is target and not description.shared:
         target = copy.copy(source)  # a run with one vocabulary shares all tables
     names = {*SIZES, *EXPRESSED, "decoder_vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}
@@ -148,11 +148,11 @@ def _order(path: Any, size: int) -> tuple[list[int], list[str]]:
     if lacking := [piece for piece in (PADDING, *SPECIAL) if piece not in ids]:
         raise DataError(f"{path} lacks the piece {lacking[0]}, which a vocabulary of MarianMT has.")
     pieces = {i: piece for piece, i in ids.items()}
-    if any("\ud800" <= character <= "\udfff" for piece in ids for character in piece):
-        raise DataError(f"{path} has a piece that is no text.")
     first = [ids[piece] for piece in (PADDING, *SPECIAL)]
     rows = first + sorted(set(pieces) - set(first))
-    return rows, [pieces[i] for i in rows[1:]]
+    found = [pieces[i] for i in rows[1:]]
+    check_pieces(found, str(path))
+    return rows, found
 
 
 def _read_tensors(

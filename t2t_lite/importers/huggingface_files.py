@@ -20,6 +20,7 @@ _LONGEST_JSON = (
     1 << 24
 )  # bytes; read, JSON may take 20 times as many, and a vocabulary of 250,000 pieces has 10 million
 _LONGEST_HEADER = 1 << 24  # bytes; 400 for each tensor are many
+_MOST_AXES = 8
 _BFLOAT16 = "BF16"  # the upper half of a float32
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), _BFLOAT16: np.dtype("<u2")}
 
@@ -136,6 +137,8 @@ class SafeTensors:
             }
             place = 0
             for dtype, shape, begin, end in sorted(self._entries.values(), key=lambda entry: entry[2]):
+                if len(shape) > _MOST_AXES:  # the product of many numbers takes long
+                    raise ValueError(f"a tensor has {len(shape):,} axes")
                 if any(type(number) is not int for number in (*shape, begin, end)) or min(shape, default=1) < 1:
                     raise ValueError("a shape or a place is no number")
                 if dtype in _TYPES and end - begin != math.prod(shape) * _TYPES[dtype].itemsize:

@@ -10,6 +10,7 @@ Heads are blocks of columns and matrices are [inputs, outputs], there and here.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ from t2t_lite.importers.opennmt import fold_biases
 from t2t_lite.importers.t2t_variables import Variables, join_names
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
+_PAIR = re.compile(r"(?:\[[^\]]*\]|[^,\[])+")  # a list, such as dim-vocabs=[100,100], is one value
 _NEVER = -1e4  # the bias of PAD: its probability is 0; a lower one would swell losses with label smoothing
 
 
@@ -81,13 +83,14 @@ def read(files: Files, hparams: str | None = None) -> tuple[Imported, tuple[AnyV
         files.search,
         kept={**kept, **kept_files.read_files(folder, ("preprocess.sh",)), **kept_files.biases_file(biases)},
         licence=licence,
+        ignored=files.ignored,
     )
     return imported, (source, target)
 
 
 def _settings(arrays: Arrays, files: Files, hparams: str | None) -> Settings:
-    pairs = [pair.partition("=") for pair in hparams.split(",")] if hparams else []
-    given: dict[str, Any] = {name: value for name, _, value in pairs}
+    pairs = [pair.partition("=") for pair in _PAIR.findall(hparams or "")]
+    given = {name: re.findall(r"[^,\s]+", value[1:-1]) if value.startswith("[") else value for name, _, value in pairs}
     beside = files.model.with_name(f"{files.model.name}.yml")
     if KEY in arrays:
         found = parse_yaml(arrays[KEY].tobytes().rstrip(b"\0"), f"{KEY} of {files.model}")

@@ -26,6 +26,15 @@ _SPM = ("source.spm", "target.spm")
 _LARGEST = 1 << 26  # bytes of a vocabulary or a SentencePiece model
 _BPE = "source.bpe"
 _ALIGNS = "transformer-align"
+_FACTORED = ".fsv"
+_TRUE = ("true", "yes", "on", "y")  # of YAML, in any case
+# Settings of decoder.yml that are read, or that change no output.
+_KNOWN = re.compile(
+    r"models|vocabs|relative-paths|beam-size|normalize|word-penalty|max-length-factor|allow-unk|mini-batch.*|"
+    r"maxi-batch.*|workspace|devices|num-devices|cpu-threads|data-threads|n-best|word-scores|alignment|seed|version|"
+    r"log.*|quiet.*|stat-freq|input|output"
+)
+_NOTHING = ("", "0", "false", "~", "null")  # values with which other settings change nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +46,7 @@ class Files:
     sentencepiece: models of source and target.
     script: preprocess.sh, if there is one.
     search: fields of a recipe that decoder.yml gives.
+    ignored: settings of decoder.yml that are not followed here.
     """
 
     model: Path
@@ -44,6 +54,7 @@ class Files:
     sentencepiece: tuple[Path, Path]
     script: Path | None
     search: Mapping[str, Any]
+    ignored: tuple[str, ...] = ()
 
 
 def is_marian(path: str | os.PathLike[str]) -> bool:
@@ -101,6 +112,8 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
             "and no decoder.yml says which the model has. Give --vocabulary=FILE, and --target_vocabulary=FILE if each "
             "side has its own."
         )
+    if factored := [path for path in given if path.suffix == _FACTORED]:
+        raise UsageError(f"{factored[0]} is a factored vocabulary. A model with factors cannot be expressed here.")
     models = [Path(name) for name in sentencepiece] or [folder / name for name in _SPM]
     if not sentencepiece and all(path.suffix == ".spm" for path in given):
         models = given
@@ -117,6 +130,11 @@ def find(path: str | os.PathLike[str], vocabularies: Sequence[str] = (), sentenc
         (models[0], models[-1]),
         script if script.is_file() else None,
         _search(settings, decoder),
+        tuple(
+            f"{name:.60}={value!s:.40} of {decoder.name}"
+            for name, value in settings.items()
+            if value and value not in _NOTHING and not _KNOWN.fullmatch(name)
+        ),
     )
 
 
@@ -144,18 +162,29 @@ def load_vocabularies(files: Files, sizes: tuple[int, int]) -> tuple[MarianVocab
     """
     cleaning = marian_cleaning.read(files.script) if files.script else []
     pieces = [_pieces(path, size) for path, size in zip(files.vocabularies, sizes, strict=True)]
-    return make_vocabularies(pieces, [read_bytes(model) for model in files.sentencepiece], cleaning)
+    models = [read_bytes(model) for model in files.sentencepiece]
+    cutter = load_sentencepiece(models[0])  # a label that it knows is cut as other text, as in Marian
+    labels = [piece for piece in find_labels(pieces[0]) if cutter.is_unknown(cutter.piece_to_id(piece))]
+    return make_vocabularies(pieces, models, labels, cleaning)
+
+
+def find_labels(pieces: Sequence[str]) -> list[str]:
+    """Returns the pieces that have the form of a label."""
+    return [piece for piece in pieces if is_label(piece)]
 
 
 def make_vocabularies(
-    pieces: Sequence[Sequence[str]], models: Sequence[bytes], cleaning: Sequence[tuple[str, str]] = ()
+    pieces: Sequence[Sequence[str]],
+    models: Sequence[bytes],
+    labels: Sequence[str],
+    cleaning: Sequence[tuple[str, str]] = (),
 ) -> tuple[MarianVocabulary, MarianVocabulary]:
     """Returns the vocabularies of source and target; one object if nothing in them differs.
 
     Args:
         pieces, models: of each side; see `MarianVocabulary.make`.
+        labels: of the source.
     """
-    labels = [piece for piece in pieces[0] if is_label(piece)]
     source = MarianVocabulary.make(pieces[0], models[0], cleaning, labels)
     target = MarianVocabulary.make(pieces[1], models[1], cleaning)
     return (source, source) if source.data == target.data else (source, target)
@@ -185,7 +214,7 @@ def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
     """The search of a decoder.yml: a score is the log-probability divided by length^normalize."""
     found: dict[str, Any] = {
         "length_penalty_form": "power",
-        "unknown_output": settings.get("allow-unk") == "true",
+        "unknown_output": str(settings.get("allow-unk")).lower() in _TRUE,
         "length_penalty": 0.0,
         "max_length_factor": 3.0,
         "extra_length": 0,
@@ -196,16 +225,20 @@ def _search(settings: Mapping[str, Any], said_by: Path) -> dict[str, Any]:
         ("max-length-factor", "max_length_factor", float),
     ):
         if name in settings:
-            try:
-                found[field] = kind(settings[name])
-            except (ValueError, TypeError):
-                raise DataError(f"{said_by} says {name}: {settings[name]}, which is no number.") from None
-    if settings.get("word-penalty", "0") not in ("0", "0.0"):
+            found[field] = _number(name, settings[name], kind, said_by)
+    if _number("word-penalty", settings.get("word-penalty", "0"), float, said_by):
         raise DataError(
             f"{said_by} says word-penalty: {settings['word-penalty']}, which no search here has. To decode without it, "
             "set it to 0."
         )
     return found
+
+
+def _number(name: str, value: Any, kind: Any, said_by: Path) -> Any:
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        raise DataError(f"{said_by} says {name}: {value}, which is no number.") from None
 
 
 def read_bytes(path: Path) -> bytes:

@@ -59,12 +59,12 @@ class MarianVocabulary(AnyVocabulary):
             self.cleaning = [(pattern, text) for pattern, text in found["cleaning"]]
             self.labels: tuple[str, ...] = tuple(found["labels"])
             self._pieces: list[str] = [PADDING, *SPECIAL, *found["pieces"]]
-        except (ValueError, KeyError, TypeError) as error:
+            self._rules = [(re.compile(pattern), text) for pattern, text in self.cleaning]
+            self._processor = load_sentencepiece(self.model)
+            self.texts = [self._text(piece) for piece in self._pieces]
+        except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
             raise DataError(f"This file of a Marian vocabulary is damaged ({error}).") from error
-        self._rules = [(re.compile(pattern), text) for pattern, text in self.cleaning]
-        self._processor = load_sentencepiece(self.model)
         self.ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
-        self.texts = [self._text(piece) for piece in self._pieces]
 
     @classmethod
     def make(
@@ -184,12 +184,14 @@ def read_pieces(data: bytes, name: str, size: int) -> list[str]:
 
 
 def check_pieces(pieces: Sequence[str], name: str) -> None:
-    """Raises DataError unless the first pieces are SPECIAL, and each stands there once."""
+    """Raises DataError unless the first pieces are SPECIAL, each stands there once, and all are text."""
     if tuple(pieces[: len(SPECIAL)]) != SPECIAL:
         raise DataError(f"{name} begins with {pieces[:2]}; a vocabulary of Marian begins with {list(SPECIAL)}.")
     if len(set(pieces)) < len(pieces):
         twice = Counter(pieces).most_common(1)[0][0]
         raise DataError(f"{name} has the piece {twice!r} twice; each has one id.")
+    if any("\ud800" <= character <= "\udfff" for piece in pieces for character in piece):
+        raise DataError(f"{name} has a piece that is no text.")
 
 
 def _unquote(piece: str) -> str:
@@ -202,4 +204,5 @@ def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     if len(code) == 1:
         return _ESCAPES.get(code, code)
-    return chr(min(int(code[1:], 16), 0x10FFFF))
+    number = int(code[1:], 16)
+    return chr(number) if number <= 0x10FFFF else "\ud800"  # no text, either

@@ -294,6 +294,7 @@ def _entry(**values: Any) -> Callable[[dict[str, Any]], Any]:
         _entry(shape=[1.0, 40]),
         _entry(shape="ab"),
         _entry(shape=[10**30, 40]),
+        _entry(shape=[1, 40, *[1] * 7]),
         _entry(data_offsets=[0, 10**18]),
         _entry(data_offsets=[-160, 0]),
         _entry(data_offsets=[1]),

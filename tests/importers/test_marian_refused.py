@@ -2,6 +2,7 @@
 
 import copy
 import io
+import json
 import shutil
 import tracemalloc
 import zipfile
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.cli import importer
+from t2t_lite.export.marian_layout import KEY
 from tests.importers.marian_golden import GOLDEN, changed, refused, set_setting
 
 _BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n"
@@ -184,6 +186,18 @@ def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
     return change
 
 
+def _vocabulary(piece: str) -> Callable[[Path], None]:
+    """A change of the last piece."""
+
+    def change(folder: Path) -> None:
+        path = folder / "opus.spm.vocab.yml"
+        *rows, last = path.read_text("utf-8").split("\n")[:-1]
+        rows.append(f'"{piece}": {last.rpartition(" ")[2]}')
+        path.write_text("".join(f"{row}\n" for row in rows), "utf-8")
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "flags", "message"),
     [
@@ -195,11 +209,15 @@ def _write(name: str, text: str | bytes | None) -> Callable[[Path], None]:
         (_write("decoder.yml", "normalize: x"), [], "normalize: x"),
         (_write("decoder.yml", "beam-size: 1000000"), [], "beam_size"),
         (_write("decoder.yml", "word-penalty: 0.5"), [], "word-penalty"),
+        (_write("decoder.yml", "word-penalty: [0]"), [], "word-penalty"),
+        (_write("opus.fsv", "x"), ["--vocabulary=opus.fsv"], "factored"),
         (_write("source.spm", None), [], "has no source.spm"),
         (_write("source.bpe", b""), [], "source.spm"),
         (_write("source.spm", b"x"), [], "SentencePiece"),
         (_write("opus.spm.vocab.yml", "a: 0"), [], "75"),
         (_write("opus.spm.vocab.yml", b"\xff"), [], "UTF-8"),
+        (_vocabulary("\\ud800"), [], "no text"),
+        (_vocabulary("\\U00110000"), [], "no text"),
         (_write("x.optimizer.npz", b""), ["--with_optimizer"], "--with_optimizer"),
         (_write("x.optimizer.npz", b""), ["--target_space_id=1"], "--target_space_id"),
         (_write("x.optimizer.npz", b""), ["--vocabulary=nowhere.yml"], "nowhere.yml"),
@@ -231,6 +249,30 @@ def test_settings_beside_an_old_file_and_those_given(tmp_path: Path, capsys: pyt
     assert importer.main([f"--checkpoint={folder}/opus.npz", f"--output_dir={tmp_path / 'two'}", *flags]) == 0
     assert "4 heads of 4" in (report := capsys.readouterr().out)
     assert report.count("length_penalty=1 (power)") == 2
+
+
+def test_a_file_without_settings_takes_those_given(tmp_path: Path) -> None:
+    def old(arrays: dict[str, Any]) -> None:
+        arrays.pop(KEY)
+
+    folder = changed(tmp_path / "model", "labels", old)
+    sizes = "dim-vocabs=[75, 75],dim-emb=16,enc-depth=1,dec-depth=1,transformer-heads=2,transformer-dim-ffn=24"
+    flags = f"--hparams=tied-embeddings-all=true,{sizes},transformer-ffn-activation=swish"
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={tmp_path / 'run'}", flags]) == 0
+
+
+def test_settings_of_a_search_that_are_not_followed_are_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    text = "allow-unk: Yes\nword-penalty: 0.00\nshortlist: [lex.gz, 50]\noutput-sampling: []\nn-best: true\n"
+    (folder / "decoder.yml").write_text(f"models: [opus.npz]\n{text}", "utf-8")
+    assert importer.main([f"--checkpoint={folder}", f"--output_dir={tmp_path / 'run'}"]) == 0
+    report = capsys.readouterr().out
+    assert "shortlist=['lex.gz', '50'] of decoder.yml (not followed here)" in report
+    assert "n-best" not in report
+    assert "output-sampling" not in report
+    assert json.loads((tmp_path / "run" / "hparams.json").read_text("utf-8")).get("unknown_output") is not False
 
 
 def test_another_checkpoint_needs_a_vocabulary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """Vocabularies of Marian models: pieces, labels and changes of characters, in Python and in a graph."""
 
+import io
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,10 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_lite.errors import DataError
+from t2t_lite.export.preprocessing import script_of
 from t2t_lite.export.text_ops import GraphText
 from t2t_lite.ids import EOS, UNK
-from t2t_lite.importers import marian_cleaning
+from t2t_lite.importers import marian_cleaning, marian_folder
 from t2t_lite.importers.marian_vocabulary import MarianVocabulary, read_pieces
 from tests.importers.marian_golden import GOLDEN, lines, read
 
@@ -105,6 +108,27 @@ def test_a_label_is_one_id() -> None:
     assert target.line("mu lomu") == "mu lomu"
 
 
+def test_a_label_that_sentencepiece_knows_is_cut_by_it(tmp_path: Path) -> None:
+    folder = shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines("labels")),
+        model_writer=written,
+        vocab_size=30,
+        hard_vocab_limit=False,
+        user_defined_symbols=[">>aaa<<", ">>bbb<<"],
+        minloglevel=2,
+    )
+    (folder / "source.spm").write_bytes(written.getvalue())
+    source = marian_folder.load_vocabularies(marian_folder.find(folder), (75, 75))[0]
+    text = ">>aaa<< ro ri."
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue()).encode(text, out_type=str)
+    assert pieces[:2] == ["\u2581", ">>aaa<<"]
+    assert source.encode(source.line(text)) == [source.ids.get(piece, UNK) for piece in pieces]
+    assert _graph(source, [text]) == [source.encode(text)]
+    assert source.labels == ()
+
+
 def test_labels_on_odd_lines_are_read_alike() -> None:
     source = read(GOLDEN / "labels")[1][0]
     rests = [*_odd(), "", " ", "\n\nro ri.", "\r\nro", "\tro", ">>bbb<< ro", ">>bbb<<", "ro >>aaa<<", "<<>>"]
@@ -135,17 +159,47 @@ def test_preprocess_sh_is_followed(tmp_path: Path, toy: tuple[Any, Any]) -> None
     assert MarianVocabulary(vocabulary.data).line(text) == vocabulary.line(text)
 
 
-@pytest.mark.parametrize("step", ["s/[ab]/c/g", "s/a/\\&b/g", "${TOKENIZER}/replace-unicode-punctuation.perl |"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "s/[ab]/c/g",
+        "s/a/\\&b/g",
+        r"sed 's/a/\n/g'",
+        r"sed 's/[\x{d800}]//g'",
+        r"sed 's/[\x{005e}]//g'",
+        "${TOKENIZER}/replace-unicode-punctuation.perl |",
+        "./replace-unicode-punctuation.perl",
+        "tr A-Z a-z |",
+        "cat |\n  uconv -x lower",
+        "sed 's/a/b/'",
+        "sed s/a/b/",
+        "sed -e 's|a|b|g'",
+        "perl -C -pe 's/a/b/g; y/a/b/;'",
+        "perl -CSD -pe '$_ = lc'",
+    ],
+)
 def test_a_script_with_other_steps_is_not_followed(tmp_path: Path, step: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "preprocess.sh").write_text(f"{_SCRIPT}\n{step}\n", "utf-8")
     assert marian_cleaning.read(tmp_path / "preprocess.sh") == []
     assert "is not known here" in caplog.text
 
 
+def test_a_script_that_is_too_long_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "preprocess.sh").write_text(f"{_SCRIPT}\n{'x' * 70_000}", "utf-8")
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == []
+    assert "after 65,536 bytes" in caplog.text
+
+
 def test_a_multilingual_script_has_two_branches(tmp_path: Path) -> None:
-    (tmp_path / "preprocess.sh").write_text(f"if x; then\n{_SCRIPT}else\n{_SCRIPT}fi\n", "utf-8")
+    script = "if [ `hostname -d` == x ]; then\n  A=b\nelse\n  SPMENCODE=`which spm_encode || echo b`\nfi\n"
+    script += f"if x; then\n{_SCRIPT}else\n{_SCRIPT}fi\n"
+    (tmp_path / "preprocess.sh").write_text(script, "utf-8")
     (tmp_path / "plain.sh").write_text(_SCRIPT, "utf-8")
-    assert marian_cleaning.read(tmp_path / "preprocess.sh") == marian_cleaning.read(tmp_path / "plain.sh")
+    rules = marian_cleaning.read(tmp_path / "plain.sh")
+    assert rules
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == rules
+    (tmp_path / "preprocess.sh").write_text(script_of(rules), "utf-8")
+    assert marian_cleaning.read(tmp_path / "preprocess.sh") == rules
 
 
 def test_pieces_are_no_numbers_and_no_dates() -> None:
