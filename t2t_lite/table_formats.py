@@ -73,7 +73,9 @@ def _csv(table: Table) -> str:
 
 def _latex(table: Table) -> str:
     """A tabular for the package booktabs, with title and notes as comments."""
-    head, *rows = [" & ".join(map(_in_latex, line)) + r" \\" for line in (table.head, *table.rows)]
+    # "{}": after \\ or \midrule, LaTeX would take [ and * for an argument.
+    lines = [" & ".join(map(_in_latex, line)) + r" \\" for line in (table.head, *table.rows)]
+    head, *rows = [re.sub(r"\A(?=[\[*])", "{}", line) for line in lines]
     return "\n".join(
         [
             f"% {table.title}; needs \\usepackage{{booktabs}}",

@@ -82,6 +82,11 @@ def test_latex(tmp_path: Path) -> None:
     subprocess.run([latex, "-interaction=nonstopmode", "-halt-on-error", "t.tex"], cwd=tmp_path, check=True)
 
 
+def test_latex_takes_no_name_for_an_argument() -> None:
+    lines = Table("", ["[1]", "p"], [["[2]", "[3]"], ["*.de", "1"]], [], [], []).format("latex").split("\n")
+    assert [line for line in lines if "&" in line] == [r"{}[1] & p \\", r"{}[2] & [3] \\", r"{}*.de & 1 \\"]
+
+
 def _row(name: str, hypotheses: list[list[str]], p_value: float | None) -> Row:
     metric, references = bleu.bleu(), [f"a b c d e {n}" for n in range(4)]
     return Row(

@@ -102,7 +102,9 @@ def _open(
     if is_run and (hparams is not None or overrides):
         raise UsageError("A run has its own recipe: leave out hparams and overrides, or name the folder of its data.")
     if isinstance(source, LoadedRun):
-        run = source._run.members[0]
+        run, *others = source._run.members
+        if others:
+            raise UsageError("An ensemble has no batches of its own; give one of its runs.")
         return run.store(), run.spec.hparams
     folder = Path(source).expanduser()
     if is_run:

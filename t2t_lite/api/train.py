@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t2t_lite.api.load import LoadedRun
@@ -47,7 +47,9 @@ def train(
     from t2t_lite.runs.start_request import StartRequest
     from t2t_lite.training.start import plan_start, train
 
-    output_dir = os.path.expanduser(output_dir)
+    if isinstance(callbacks, str | Mapping) or not isinstance(callbacks, Iterable):
+        raise UsageError(f"callbacks={callbacks!r} is not a list. Write callbacks=[...].")
+    callbacks, output_dir = [*callbacks], os.path.expanduser(output_dir)
     if trust_run and (code := read_code_folder(output_dir)):
         settings["usr_dir"] = code
     parts: dict[type, dict[str, Any]] = {DataRequest: {}, RecipeRequest: {}, StartRequest: {}}

@@ -76,7 +76,9 @@ def _with_targets(
 
 
 def _describe_half(folder: str, there: str, missing: str) -> str:
-    advice = f"t2t-lite-decoder --input={Path(folder, there)} translates a file of lines"
+    advice = f"t2t-lite-decoder --input={Path(folder, there)} translates it"
+    if compressed.split_suffix(there)[0].endswith((*tables.SUFFIXES, tables.JSON)):
+        advice = "copy its sources to a file of lines, which t2t-lite-decoder --input=FILE translates"
     return f"{folder}: {there} has no {missing}, so there is no test set; {advice}."
 
 
@@ -103,7 +105,7 @@ def describe_missing(folder: str, split: str, languages: Languages) -> DataError
     wanted = " or ".join(f"{name}.{source} and {name}.{target}" for name in names)
     opus = f", for files with OPUS names (NAME.{'-'.join(sorted(languages))}.{source})" if split == "train" else ""
     held_out = " --dev_lines=1000 would hold 1000 pairs out of the training data instead." if split == "dev" else ""
-    found = list_names(path.name for path in Path(folder).iterdir() if path.is_file())
+    found = list_names(path.name + "/" * path.is_dir() for path in Path(folder).iterdir())
     return DataError(
         f"{folder} has no {split} files. Looked for {wanted} (.txt may follow), for {names[0]}.tsv, .csv, .jsonl, "
         f".json or .parquet{opus}, plain or compressed ({', '.join(compressed.SUFFIXES)}); found {found}.{held_out}"

@@ -9,7 +9,7 @@ from typing import Any
 from t2t_lite.data.columns import Languages, find_sides
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath
-from t2t_lite.text.pairs import read_text
+from t2t_lite.text.pairs import arrow_column, read_text
 
 SUFFIX = ".parquet"
 _ROWS = 1000  # read at once
@@ -24,12 +24,9 @@ def read_rows(path: StrPath, languages: Languages) -> Iterator[tuple[int, tuple[
         UsageError: pyarrow is not installed.
     """
     with _open(path) as file:
-        import pyarrow
-
         names, number = find_columns(path, file, languages), 0
         for batch in file.iter_batches(_ROWS, columns=names):
-            table = pyarrow.Table.from_batches([batch]).flatten()  # a struct becomes columns, "translation.en"
-            sides = [_values(table.column(name)) for name in names]
+            sides = [_values(arrow_column(batch, name)) for name in names]
             for pair in zip(*sides, strict=True):
                 number += 1
                 try:
@@ -108,12 +105,17 @@ def _text_columns(file: Any) -> Sequence[str]:
     """The columns of text; the fields of a column "translation" if it is a struct."""
     from pyarrow import types
 
+    def is_text(kind: Any) -> bool:  # polars writes views; pandas' categories are dictionaries
+        if types.is_dictionary(kind):
+            return is_text(kind.value_type)
+        return types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+
     schema = file.schema_arrow
     place = schema.get_field_index("translation")
     fields, prefix = schema, ""
     if place >= 0 and types.is_struct(schema.field(place).type):
         fields, prefix = schema.field(place).type, "translation."
-    return [prefix + field.name for field in fields if types.is_string(field.type) or types.is_large_string(field.type)]
+    return [prefix + field.name for field in fields if is_text(field.type)]
 
 
 def _values(column: Any) -> Any:

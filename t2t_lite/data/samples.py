@@ -29,7 +29,9 @@ def read_pairs(problem: Problem, split: str, counts: SplitCounts | None = None) 
         counts: counts the pairs, as the problem gives them.
     """
     read = plain_breaks if problem.keeps_line_breaks else breaks_as_spaces
-    for number, pair in enumerate(problem.samples(split), start=1):
+    if not isinstance(pairs := problem.samples(split), Iterable):
+        raise DataError(f"samples({split!r}) of {problem.name!r} gave {pairs!r:.200}; it yields pairs (str, str).")
+    for number, pair in enumerate(pairs, start=1):
         if not (isinstance(pair, tuple | list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)):
             raise DataError(
                 f"samples({split!r}) of {problem.name!r} gave {pair!r:.200} as pair {number}; a pair is (str, str)."

@@ -1,5 +1,6 @@
 """Callbacks of a training run: Keras' own classes, and functions."""
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from t2t_lite.signals import StopSignals
 
 DEV_LOSS, VAL_LOSS = "dev_loss", "val_loss"  # in metrics.jsonl; what Keras' callbacks look for
 
-_AT_THE_END = "on_train_end"
+_AT_THE_START, _AT_THE_END = "on_train_begin", "on_train_end"
 
 
 class Callbacks:
@@ -51,13 +52,14 @@ class Callbacks:
         self._copy.set_weights(model.get_weights())
         self._copy.stop_training = False
         self._copy.optimizer = self._optimizer = _Optimizer(optimizer)
-        for callback in self._all:
-            callback.set_params(dict(params))
-            callback.set_model(self._copy)
+        self._params = params
 
     def begin(self) -> None:
         """Before the first update."""
-        self._call("on_train_begin", {})
+        for callback in self._all:
+            self._call(callback, "set_params", copy.deepcopy(self._params))
+            self._call(callback, "set_model", self._copy)
+        self._tell(_AT_THE_START, {})
 
     def report(self, values: Mapping[str, float]) -> None:
         """After a training line of metrics.jsonl."""
@@ -66,7 +68,7 @@ class Callbacks:
             step = int(logs.pop("step"))
             self._losses = {"loss": logs["loss"]}
             self._optimizer.set(step, logs["learning_rate"])
-            self._call("on_train_batch_end", step, logs)
+            self._tell("on_train_batch_end", step, logs)
 
     def evaluated(self, step: int, scores: Mapping[str, float]) -> None:
         """After an evaluation line of metrics.jsonl."""
@@ -74,11 +76,11 @@ class Callbacks:
             self._copy.set_weights(self._model.get_weights())
             self._optimizer.set(step)
             also = {VAL_LOSS: scores[DEV_LOSS]} if DEV_LOSS in scores else {}
-            self._call("on_epoch_end", self._evaluations, {"step": step, **self._losses, **scores, **also})
+            self._tell("on_epoch_end", self._evaluations, {"step": step, **self._losses, **scores, **also})
             self._evaluations += 1
 
     def end(self, *, stopped: bool = False) -> TrainingError | None:
-        """After the last update, or, if `stopped`, the one before a stop.
+        """After the last update, or, if `stopped`, the one before a stop or an error.
 
         Returns:
             The error of a callback that failed in on_train_end, for the end of the command.
@@ -87,7 +89,7 @@ class Callbacks:
             TrainingError: a callback failed before, or the run was stopped.
         """
         early = stopped or self._failed is not None
-        self._call(_AT_THE_END, {})
+        self._tell(_AT_THE_END, {})
         if self._failed is None:
             return None
         name, error = self._failed
@@ -102,18 +104,23 @@ class Callbacks:
             raise raised
         return raised
 
-    def _call(self, method: str, *arguments: Any) -> None:
-        for callback in self._all if self._failed is None else ():
-            *before, logs = arguments
-            name = f"{type(callback).__name__}.{method}"
-            try:
-                getattr(callback, method)(*before, dict(logs))
-            except Exception as error:  # of any kind: it is a stranger's code
-                self._failed = name, error
-                if method != _AT_THE_END:
-                    self._stop.ask(f"{name} raised {type(error).__name__}")
-                return
-            if self._copy.stop_training:
+    def _tell(self, method: str, *arguments: Any) -> None:
+        """Calls each; if one has failed, only at start and end: the others may have something to close."""
+        *before, logs = arguments
+        for callback in self._all:
+            if self._failed is None or method in (_AT_THE_START, _AT_THE_END):
+                self._call(callback, method, *before, dict(logs))
+
+    def _call(self, callback: keras.callbacks.Callback, method: str, *arguments: Any) -> None:
+        name = f"{type(callback).__name__}.{method}"
+        try:
+            getattr(callback, method)(*arguments)
+        except Exception as error:  # of any kind: it is a stranger's code
+            self._failed = self._failed or (name, error)
+            if method != _AT_THE_END:
+                self._stop.ask(f"{name} raised {type(error).__name__}")
+        else:
+            if self._copy.stop_training and method != _AT_THE_END:
                 self._stop.ask(f"{name} set stop_training")
 
 

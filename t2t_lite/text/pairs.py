@@ -57,11 +57,30 @@ def read_text(value: Any) -> str:
     raise ValueError(f"the value is {value!r:.60}, of the type {type(value).__name__}; expected a text{batched}")
 
 
+def arrow_names(schema: Any) -> list[str]:
+    """Returns the names of an Arrow schema's columns; a struct's fields follow it, such as "translation.en"."""
+    names = []
+    for column in schema:
+        names.append(column.name)
+        if str(column.type).startswith("struct<"):
+            names += [f"{column.name}.{field.name}" for field in column.type]
+    return names
+
+
+def arrow_column(batch: Any, name: str) -> Any:
+    """Returns the column of an Arrow batch that `arrow_names` calls `name`."""
+    if name in batch.schema.names:
+        return batch.column(name)
+    outer, _, inner = name.partition(".")
+    column = batch.column(outer)
+    fields = zip((field.name for field in column.type), column.flatten(), strict=True)  # null where the struct is
+    return dict(fields)[inner]
+
+
 def _rows(rows: Any, names: Sequence[str]) -> Iterable[Any]:
     if hasattr(rows, "to_batches"):  # Arrow
-        table = rows.flatten() if hasattr(rows, "flatten") else rows  # a struct becomes columns, "translation.en"
-        _check_columns(names, table.schema.names)
-        columns = ([batch.column(name) for name in names] for batch in table.to_batches())
+        _check_columns(names, arrow_names(rows.schema))
+        columns = ([arrow_column(batch, name) for name in names] for batch in rows.to_batches())
         return (row for pair in columns for row in zip(*pair, strict=True))
     if hasattr(rows, "element_spec"):  # tf.data
         return rows.as_numpy_iterator()  # type: ignore[no-any-return]

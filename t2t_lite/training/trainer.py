@@ -217,6 +217,10 @@ class Trainer:
                 except Stopped:
                     told.end(stopped=True)
                     raise
+                except TrainingError:
+                    with contextlib.suppress(TrainingError):  # this error comes first
+                        told.end(stopped=True)
+                    raise
                 failure = told.end()
         return failure
 

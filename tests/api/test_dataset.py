@@ -124,6 +124,8 @@ def test_what_is_not_there(store: Store, tmp_path: Path) -> None:
 def test_a_run_has_its_own_recipe(run: LoadedRun) -> None:
     with pytest.raises(UsageError, match="A run has its own recipe: leave out hparams"):
         t2t_lite.dataset(run, overrides=RECIPE)
+    with pytest.raises(UsageError, match="An ensemble has no batches of its own; give one of its runs"):
+        t2t_lite.dataset(t2t_lite.load([run._run.members[0].output_dir] * 2), "dev")
 
 
 @pytest.mark.commit

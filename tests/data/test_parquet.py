@@ -33,8 +33,15 @@ def _columns(pairs: list[Any], source: str = "source", target: str = "target", k
 
 @pytest.mark.parametrize(
     "columns",
-    [_struct(PAIRS), _columns(PAIRS), _columns(PAIRS, "English", "German"), _columns(PAIRS, kind=pa.large_string())],
-    ids=["translation", "sides", "languages", "large"],
+    [
+        _struct(PAIRS),
+        _columns(PAIRS),
+        _columns(PAIRS, "English", "German"),
+        _columns(PAIRS, kind=pa.large_string()),
+        _columns(PAIRS, kind=pa.string_view()),
+        _columns(PAIRS, kind=pa.dictionary(pa.int8(), pa.large_string())),
+    ],
+    ids=["translation", "sides", "languages", "large", "views", "dictionaries"],
 )
 def test_columns_that_are_understood(tmp_path: Path, columns: dict[str, Any]) -> None:
     assert list(tables.read_table(_write(tmp_path / "a.parquet", columns), ("en", "de"))) == CLEAN
@@ -70,6 +77,8 @@ def test_values_that_are_no_text_are_damaged_rows(tmp_path: Path) -> None:
     latin = pa.array([b"ok", b"M\xfcll"]).cast(pa.string(), safe=False)
     with pytest.raises(DataError, match=r"row 2: its bytes are not UTF-8\. Damaged: 1 of 2"):
         list(tables.read_table(_write(path, {"en": latin, "de": ["a", "b"]}), ("en", "de")))
+    with pytest.raises(DataError, match=r"row 2: its bytes are not UTF-8\. Damaged: 1 of 2"):
+        list(tables.read_table(_write(path, {"en": latin.dictionary_encode(), "de": ["a", "b"]}), ("en", "de")))
     whole = [{"en": "a", "de": "b"}, None]
     with pytest.raises(DataError, match="row 2: the value is missing"):
         list(tables.read_table(_write(path, {"translation": whole}), ("en", "de")))
@@ -148,7 +157,17 @@ def test_sets_that_are_not_clear(tmp_path: Path, names: list[str], message: str)
 def test_a_test_set_without_targets_is_none(tmp_path: Path, columns: dict[str, Any]) -> None:
     folder = _fill(tmp_path, {"train.parquet": 1, "dev.parquet": 1})
     _write(folder / "test.parquet", columns)
-    assert Text2text(str(folder), "en-de").splits() == ("train", "dev")
+    said: list[str] = []
+    problem = Text2text(str(folder), "en-de")
+    problem._say = said.append
+    assert problem.splits() == ("train", "dev")
+    assert said[-1].endswith("copy its sources to a file of lines, which t2t-lite-decoder --input=FILE translates.")
+
+
+def test_folders_are_named_where_there_are_no_files(tmp_path: Path) -> None:
+    _fill(tmp_path / "data", {"train.parquet": 1})
+    with pytest.raises(DataError, match=r"has no train files.*; found data/\."):
+        Text2text(str(tmp_path), "en-de").splits()
 
 
 def test_the_store_is_that_of_text_files(tmp_path: Path) -> None:

@@ -182,6 +182,13 @@ def test_faulty_samples(tmp_path: Path, pairs: list, message: str) -> None:
     assert _leftovers(tmp_path) == []
 
 
+def test_samples_without_a_return(tmp_path: Path) -> None:
+    problem = Made()
+    problem.samples = lambda split: None
+    with pytest.raises(DataError, match=r"samples\('dev'\) of 'made' gave None; it yields pairs \(str, str\)\."):
+        prepare(problem, tmp_path)
+
+
 def test_an_empty_dev_split(tmp_path: Path) -> None:
     problem = Made()
     problem.samples = lambda split: iter([("a", "b")] if split == "train" else [])

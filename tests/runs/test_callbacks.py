@@ -12,8 +12,9 @@ import pytest
 import t2t_lite
 from t2t_lite.api.load import LoadedRun
 from t2t_lite.errors import TrainingError, UsageError
+from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.metrics_log import read_metrics
-from t2t_lite.signals import Stopped
+from t2t_lite.signals import Stopped, StopSignals
 from tests import commands
 from tests.checkpoints import assert_same_bits, tensors
 
@@ -140,6 +141,46 @@ def test_one_that_stops_or_breaks_ends_the_run_which_resumes(
     assert_same_bits(tensors(folder / "ended", STEPS), tensors(folder / "plain", STEPS))
 
 
+class Asks(keras.callbacks.Callback):
+    """Expects what `params` of Keras' own fit has, as ProgbarLogger does."""
+
+    def set_params(self, params: Any) -> None:
+        params["hparams"].clear()
+        params["verbose"]
+
+
+class StopsAtTheEnd(keras.callbacks.Callback):
+    def on_train_end(self, logs: Any = None) -> None:
+        self.model.stop_training = True
+
+
+def test_each_hears_of_the_end_whatever_another_one_did() -> None:
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    line, params = {"step": 1, "loss": 1.0, "learning_rate": 1.0}, {"steps": 1, "hparams": {"seed": 1}}
+    for breaks, when in ((Breaks(), "on_train_batch_end"), (Asks(), "set_params"), (BreaksAtTheEnd(), "on_train_end")):
+        others, stop = [Recorder(), Recorder()], StopSignals()
+        told = Callbacks([others[0], breaks, others[1]], model, {}, params, stop)
+        told.begin()
+        told.report(line)
+        if when == "on_train_end":
+            assert "complete" in str(told.end())
+        else:
+            assert stop.received
+            with pytest.raises(TrainingError, match=f"{type(breaks).__name__}.{when} raised"):
+                told.end()
+        for other in others:
+            assert other.calls[0] == ("begin", params)
+            assert other.calls[-1] == ("end",)
+
+
+def test_a_wish_to_stop_at_the_end_is_none() -> None:
+    stop = StopSignals()
+    told = Callbacks([StopsAtTheEnd()], keras.Sequential([keras.layers.Dense(1)]), {}, {}, stop)
+    told.begin()
+    assert told.end() is None
+    assert not stop.received
+
+
 class BreaksAtTheEnd(keras.callbacks.Callback):
     def on_train_end(self, logs: Any = None) -> None:
         raise ZeroDivisionError("of a stranger")
@@ -165,6 +206,9 @@ def test_what_is_no_callback_is_refused(folder: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             train(folder / "refused", wrong)
+    for alone in ("wandb", Stops(), print, {"wandb": 1}):
+        with pytest.raises(UsageError, match="callbacks=.* is not a list"):
+            t2t_lite.train("toy_ende", "tiny", folder / "refused", callbacks=alone)  # type: ignore[arg-type]
     assert not (folder / "refused").exists()
 
 
