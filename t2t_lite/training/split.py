@@ -104,11 +104,12 @@ def batch_shapes(batch: BatchGroup, plan: Plan | None) -> list[Shape]:
     return [(rows_of(batch.max_length, batch.batch_tokens), batch.max_length, batch.max_length)]
 
 
-def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
+def choose_accumulate(model: Any, cost: Cost, shapes: Iterable[Shape], devices: int) -> int:
     """Returns the least number of parts whose activations fit the memory, by estimate.
 
     Args:
         model: a `models.base.Model`.
+        cost: of its training.
         shapes: of a run's batches.
         devices: of all workers together.
     """
@@ -117,8 +118,8 @@ def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
     room = _SHARE * there - _COPIES * weights if on_gpus() else min(_ON_CPU, there / 2 / devices)
     value_bytes = 4 if model.compute_dtype == "float32" else 2
     return max(
-        -(-_fewest_parts(rows, int(room // model.cost.activation_bytes(1, *lengths, value_bytes)), model) // devices)
-        for rows, *lengths in shapes
+        -(-_fewest_parts(rows, int(room // cost.activation_bytes(1, source, target, value_bytes)), model) // devices)
+        for rows, source, target in shapes
     )
 
 

@@ -33,7 +33,7 @@ from t2t_lite.training.split import Split
 class StepResult(NamedTuple):
     """Result of an update.
 
-    loss: per real target token, in nats, label smoothing included.
+    loss: per real target token, in nats, label smoothing included; with R-Drop without the divergence.
     grad_norm: the gradient's global norm before clipping, without the loss scale.
     stop: above 0 if any process would like to stop.
     applied: 1 if the update was applied or, in float16, left out so that the loss scale falls; 0 if it was bad.
@@ -83,7 +83,7 @@ class TrainStep:
         model: a `models.base.Model`; its variables were created under `strategy`.
         optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
-        settings: of which label_smoothing, label_smoothing_over and clip_norm are read.
+        settings: of which label_smoothing, label_smoothing_over, r_drop and clip_norm are read.
         accumulate: parts of a replica's share of a batch, which it computes one after the other.
         seed: the recipe's.
         jit: compile with XLA: one program for each shape of batches, and, for several devices, one for the update.
@@ -104,7 +104,7 @@ class TrainStep:
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing = settings.label_smoothing, settings.label_smoothing_over
-        self._clip_norm, self._seed = settings.clip_norm, seed
+        self._clip_norm, self._r_drop, self._seed = settings.clip_norm, settings.r_drop, seed
         self.split = Split(strategy.num_replicas_in_sync, accumulate, model.balance_groups)
         self._jit = jit
         self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
@@ -203,7 +203,7 @@ class TrainStep:
         return self._gradients_of(self._part(batch, part), self._step_seed(step), part, tokens)
 
     def part_logits(self, batch: Mapping[str, Any], step: Any, part: Any) -> Any:
-        """Returns the logits of the same part with the same dropout, for inspection."""
+        """Returns the logits of the same part with the same dropout, that of R-Drop's first pass, for inspection."""
         rows = self._part(batch, part)
         return self._model(rows, seed=_part_seed(self._step_seed(step), part, rows))
 
@@ -342,6 +342,7 @@ class TrainStep:
             shards=self._shards,
             jit=self._jit,
             scale=None if loss_scale is None else loss_scale.value(),
+            r_drop=self._r_drop,
         )
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:

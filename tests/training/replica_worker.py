@@ -84,7 +84,8 @@ def recipe(model: str, dropout: float) -> config.HParams:
         return MoeHParams(**EXPERTS, cells=16, dropout=dropout)
     if model == "transformer_moe":
         return TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2, dropout=dropout)
-    return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
+    r_drop = 5.0 if model == "r_drop" else 0.0
+    return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout, r_drop=r_drop)
 
 
 @contextlib.contextmanager

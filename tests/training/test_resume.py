@@ -1,7 +1,7 @@
 """A run that stops and goes on ends as if it had never stopped, bit for bit; tested with the real command.
 
-On one device the run ends at step 10, is moved and goes on to step 20. On two devices it is killed in the middle,
-after its checkpoint.
+On one device the run, with R-Drop, ends at step 10, is moved and goes on to step 20. On two devices it is killed in the
+middle, after its checkpoint.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def moved(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    folder = tmp_path_factory.mktemp("moved")
+    folder, flags = tmp_path_factory.mktemp("moved"), [*flags, "--hparams=r_drop=5"]
     whole = Command.start(folder / "whole", *flags)
     Command.start(folder / "before", *flags, "--train_steps=10").finish()
     (folder / "before").rename(folder / "after")
