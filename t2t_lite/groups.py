@@ -66,6 +66,12 @@ class OptimizerGroup:
         "alpha of R-Drop: two passes with different dropout masks are to agree (Liang et al., 2021; 5 there); 0: off",
         (0.0, 1000.0),
     )
+    ema: float = field(
+        0.0,
+        "decay of an average of the weights by update, at most (1 + n) / (10 + n) after n updates (Polyak and "
+        "Juditsky, 1992; 0.999 or 0.9999 are usual); 0: none",
+        FRACTION,
+    )
 
     @property
     def passes(self) -> int:

@@ -165,27 +165,29 @@ def _memory(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = 
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 4 if model.compute_dtype == "float32" else 2
     shapes, number = batch_shapes(hparams.batch, plan), number_of_devices(devices)
+    accumulate = devices.accumulate or choose_accumulate(model, hparams, shapes, number)
     cost = training_cost(model, hparams)
-    accumulate = devices.accumulate or choose_accumulate(model, cost, shapes, number)
     activations = largest_part(cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
     optimizer = make_optimizer(hparams, [])
     slots = [shape for w in model.trainable_weights for shape in optimizer.slot_shapes(list(w.shape)).values()]
     moments = sum(map(math.prod, slots)) * 4
-    needed = 2 * state + moments + activations
+    average = state if hparams.ema else 0
+    needed = 2 * state + moments + average + activations
     there, whose = memory_there()
-    checkpoint = state + moments
+    checkpoint = state + moments + average
     return {
         "needed": needed,
         "weights": state,
         "optimizer": type(optimizer).__name__,
         "moments": moments,
+        "ema": average,
         "activations": int(activations),
         "accumulate": accumulate,
         "devices": number,
         "there": there,
         "whose": whose,
         "checkpoint": checkpoint,
-        "disk": (hparams.run.num_kept + 1) * checkpoint + 2 * state,
+        "disk": (hparams.run.num_kept + 1) * checkpoint + 2 * state + average,
     }
 
 
@@ -193,10 +195,11 @@ def _memory_text(memory: dict[str, Any], hparams: HParams) -> str:
     needed, there = memory["needed"], memory["there"]
     state, moments, activations = (_size(memory[name]) for name in ("weights", "moments", "activations"))
     remat = "or set remat=true, " if "remat" in config.fields(type(hparams)) else ""
+    average = f"moving average {_size(memory['ema'])}, " if memory["ema"] else ""
     advice = "" if needed <= there else f"\n  too little: raise --accumulate, {remat}or take a smaller recipe"
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
-        f"  weights {state}, {memory['optimizer']}'s moments {moments}, gradients {state} "
+        f"  weights {state}, {memory['optimizer']}'s moments {moments}, {average}gradients {state} "
         f"(twice where they accumulate), activations {activations}: batches are computed in "
         f"{memory['accumulate']} x {memory['devices']} parts (--accumulate, --devices)\n"
         f"  there: {_size(there)}, {memory['whose']}{advice}\n\n"

@@ -354,7 +354,7 @@ class TrainStep:
         wanted = (strict == 0) | (StepResult(*tf.unstack(before)).applied > 0)
         applied = tf.math.is_finite(loss) & tf.math.is_finite(norm) & wanted
         if self._jit:
-            self._optimizer.apply(gradients, *numbers, condition=applied)
+            self._apply(gradients, numbers, applied)
         else:
             tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
         scale: list[Any] = []
@@ -363,8 +363,10 @@ class TrainStep:
             applied |= lowered
         return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32), *scale])
 
-    def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
-        self._optimizer.apply(gradients, *numbers)
+    def _apply(self, gradients: list[Any], numbers: list[Any], condition: Any = None) -> bool:
+        self._optimizer.apply(gradients, *numbers, condition=condition)
+        if self._optimizer.ema is not None:
+            self._optimizer.ema.update(condition)
         return True
 
 

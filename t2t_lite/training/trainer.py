@@ -250,7 +250,7 @@ class Trainer:
         number = self._devices.accumulate or read_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
         if number is None:
             shapes = batch_shapes(self.spec.hparams.batch, self._plan)
-            number = choose_accumulate(self.model, self._cost, shapes, self.strategy.num_replicas_in_sync)
+            number = choose_accumulate(self.model, self.spec.hparams, shapes, self.strategy.num_replicas_in_sync)
         return int(self.workers.broadcast(number))
 
     @functools.cached_property
