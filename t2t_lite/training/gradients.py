@@ -15,7 +15,7 @@ from t2t_lite.layers.layer_norm import layer_norm
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.graph import PLAIN
 from t2t_lite.ops.layer_norm import layer_norm_with_gradients
-from t2t_lite.training.loss import batch_losses, output_arrays, scatter_add
+from t2t_lite.training.loss import batch_losses, output_arrays, scatter_add, target_weights
 
 
 def loss_and_gradients(
@@ -72,7 +72,7 @@ def loss_and_gradients(
             loss = tf.add_n([loss for loss, *_ in parts])
             if groups:  # added up first: the further loss of a sum is not the sum of further losses
                 sums = _of_groups(tf.concat([each for _, each, _ in parts], 0), groups)
-                of_targets = tf.math.count_nonzero(batch["target"], axis=1, dtype=tf.float32)
+                of_targets = tf.reduce_sum(target_weights(batch), 1)
                 loss += tf.reduce_sum(_of_groups(of_targets, groups) / tokens * model.further_loss(sums))
             objective = loss
             if r_drop:

@@ -56,7 +56,7 @@ def batch_losses(
         seeds = (seed, second_pass(seed)) if twice else (seed,)
         passes = [model.hidden_and_sums(batch, each) for each in seeds]
     labels = tf.reshape(batch["target"], [-1])
-    weights = tf.cast(labels > 0, tf.float32) / tokens
+    weights = tf.reshape(target_weights(batch), [-1]) / tokens
     if output is None:
         output = output_arrays(model)
     xs = [tf.reshape(x, [-1, x.shape[-1]]) for x, _ in passes]
@@ -76,6 +76,13 @@ def batch_losses(
         loss += weight * guided_alignment_loss(maps[:, 0], batch["alignment"])
     sums = [each for _, each in passes]
     return loss, sums[0] if sums[0] is None or not twice else tf.add_n(sums) / 2, divergence
+
+
+def target_weights(batch: Mapping[str, Any]) -> Any:
+    """Returns how much each place of the target counts, float32 [B, T]: 0 in padding, else 1 or its pair's weight."""
+    if "weight" in batch:
+        return tf.bitcast(batch["weight"], tf.float32)
+    return tf.cast(batch["target"] > 0, tf.float32)
 
 
 def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any]:

@@ -27,6 +27,7 @@ from t2t_lite.ops.batch_shards import seed_of_row
 from t2t_lite.ops.graph import graph
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.gradients import loss_and_gradients
+from t2t_lite.training.loss import target_weights
 from t2t_lite.training.split import Split
 
 
@@ -50,7 +51,7 @@ class StepResult(NamedTuple):
 class _Settings(NamedTuple):
     """Inputs of an update besides the batch, in one array; the optimizer's numbers follow them.
 
-    tokens: target tokens of the global batch.
+    tokens: target tokens of the global batch, or the sum of their weights.
     stop: whether this process would like to stop.
     strict: whether to leave this update out if the one before was left out.
     """
@@ -88,6 +89,7 @@ class TrainStep:
         seed: the recipe's.
         jit: compile with XLA: one program for each shape of batches, and, for several devices, one for the update.
         packed: batches have segments and positions as well.
+        weighted: batches have weights as well.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class TrainStep:
         seed: int,
         jit: bool,
         packed: bool = False,
+        weighted: bool = False,
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing = settings.label_smoothing, settings.label_smoothing_over
@@ -113,7 +116,7 @@ class TrainStep:
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
-        names += ["alignment"] if model.guided_alignment else []
+        names += ["alignment"] * (model.guided_alignment > 0) + ["weight"] * weighted
         # TensorFlow keeps int32 in the host's memory, where XLA's programs would wait for copies of it.
         self._ids = tf.int64 if jit else tf.int32
         self._batch_spec = {name: tf.TensorSpec(cut, self._ids) for name in names}
@@ -186,7 +189,8 @@ class TrainStep:
         Raises:
             OutOfMemoryError: there is not enough memory.
         """
-        lengths = {"source": source_length, "target": target_length, "alignment": target_length * source_length}
+        lengths = {"source": source_length, "target": target_length, "weight": target_length}
+        lengths["alignment"] = target_length * source_length
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = (*_Settings(_tokens(batch), 0.0, strict=1.0), *[0.0] * self._numbers)
@@ -199,7 +203,8 @@ class TrainStep:
             batch: as `Split.cut` returns it.
             part: its number, int32 scalar.
         """
-        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        tokens = tf.reduce_sum(target_weights(batch))
+        tokens = tf.where(tokens > 0, tokens, 1.0)
         return self._gradients_of(self._part(batch, part), self._step_seed(step), part, tokens)
 
     def part_logits(self, batch: Mapping[str, Any], step: Any, part: Any) -> Any:
@@ -377,6 +382,9 @@ def _norm_of_one_array(gradients: Sequence[Any]) -> Any:
 
 
 def _tokens(batch: Mapping[str, np.ndarray]) -> float:
+    """By what losses are divided: the number of target tokens, or the sum of their weights; 1 if there are none."""
+    if "weight" in batch:
+        return float(batch["weight"].view(np.float32).sum(dtype=np.float64)) or 1.0
     return max(float(np.count_nonzero(batch["target"])), 1.0)
 
 

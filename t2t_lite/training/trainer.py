@@ -279,6 +279,7 @@ class Trainer:
         shapes = batch_shapes(hparams.batch, self._plan)
         largest = max(shapes, key=lambda shape: self._cost.activation_bytes(shape[0], shape[1], shape[2], 4))
         how: dict[str, Any] = {"seed": hparams.seed, "jit": uses_xla(hparams, self.model), "packed": hparams.packing}
+        how["weighted"] = self.store.split("train").weights is not None
         while True:
             parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
             step = TrainStep(*parts, accumulate=accumulate, **how)
