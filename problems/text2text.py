@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.alignment_files import align_pairs, find_alignments
+from t2t_lite.data.alignment_files import align_pairs, find_beside
 from t2t_lite.data.cleaning import find_fault
 from t2t_lite.data.corpora import Corpus, format_corpora, format_languages, parse_corpora, parse_pairs
 from t2t_lite.data.corpus_files import Languages, OnDamaged, Part, describe_missing, find_files, read_part
 from t2t_lite.data.held_out import HeldOut
 from t2t_lite.data.sources import read_lines
+from t2t_lite.data.weight_files import weigh_pairs
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.problem import (
@@ -21,6 +22,7 @@ from t2t_lite.problem import (
     VOCAB_TYPES,
     AlignedPair,
     Problem,
+    WeightedPair,
     check_choice,
     check_cleaning,
     check_vocab_size,
@@ -61,6 +63,7 @@ class Text2text(Problem):
         keep_whole: as in Problem; a file with one on each line, or a list with commas between.
         alignments: how the names of the files end that have the alignments of the training text, beside it, such as
             "align" for train.align beside train.en and train.de.
+        sequence_weights: the same of files with a weight for each training pair, such as "weight" for train.weight.
         byte_fallback: as in Problem; then only characters that make up 99.95% of the text have pieces of their own.
 
     Raises:
@@ -88,6 +91,7 @@ class Text2text(Problem):
         alignments: str | None = None,
         byte_fallback: bool = False,
         labelled: bool | None = None,
+        sequence_weights: str | None = None,
     ) -> None:
         check_vocab_size(vocab_size)
         check_choice("vocab_type", vocab_type, VOCAB_TYPES)
@@ -111,6 +115,12 @@ class Text2text(Problem):
         check_cleaning(self.cleaning, clean_max_words, clean_max_ratio)
         self.keep_whole = _read_keep_whole(keep_whole, self.labels)
         self.alignments, self.aligned = alignments, alignments is not None
+        self.sequence_weights, self.weighted = sequence_weights, sequence_weights is not None
+        if self.aligned and self.weighted:
+            raise UsageError(
+                f"--alignments={alignments} and --sequence_weights={sequence_weights} exclude each other: a pair has "
+                "an alignment or a weight. Leave one of them out."
+            )
         if byte_fallback:
             self.byte_fallback, self.character_coverage = True, _COVERAGE_OF_BYTES
         self.dev_lines = dev_lines
@@ -185,7 +195,9 @@ class Text2text(Problem):
         """The files of a split; DataError as `samples`."""
         if split == "train" or (split == "dev" and self.dev_lines is not None):
             files = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
-            return [path for part in files for path in (*part[0], *self._find_alignments(part))]
+            return [
+                path for part in files for path in (*part[0], *self._find_alignments(part), *self._find_weights(part))
+            ]
         return [path for part, _ in self._parts(split) for path in part]
 
     def options(self) -> dict[str, Any]:
@@ -201,6 +213,7 @@ class Text2text(Problem):
             "clean": self.clean or None,
             "keep_whole": list(self.keep_whole) or None,
             "alignments": self.alignments,
+            "sequence_weights": self.sequence_weights,
             "byte_fallback": self.byte_fallback or None,
             "dev_lines": self.dev_lines,
             **self._added,
@@ -237,13 +250,23 @@ class Text2text(Problem):
         pairs = read_part(part, languages, self._leave_out(split))
         for path in self._find_alignments(files) if split == "train" else ():
             pairs = align_pairs(pairs, path)
+        for path in self._find_weights(files) if split == "train" else ():
+            pairs = weigh_pairs(pairs, path)
         for number, pair in enumerate(pairs, start=1):
             self._at = files, number
             yield _put_label(pair, label) if label and pair[0].strip() else pair
 
     def _find_alignments(self, files: _Files) -> list[Path]:
         """The file with the alignments of a part of the training data; none unless `alignments` asks for it."""
-        return [] if self.alignments is None else [find_alignments(*files, self.alignments)]
+        if self.alignments is None:
+            return []
+        return [find_beside(*files, f"--alignments={self.alignments}", "a line of links i-j")]
+
+    def _find_weights(self, files: _Files) -> list[Path]:
+        """The file with the weights of a part of the training data; none unless `sequence_weights` asks for it."""
+        if self.sequence_weights is None:
+            return []
+        return [find_beside(*files, f"--sequence_weights={self.sequence_weights}", "a line with a number")]
 
     def _leave_out(self, split: str) -> OnDamaged | None:
         """What is done about damaged rows: with `clean` they are counted, else they are an error."""
@@ -309,6 +332,8 @@ def _put_label(pair: tuple[str, str], label: str) -> tuple[str, str]:
     source = f"{label} {pair[0]}"
     if isinstance(pair, AlignedPair):
         return AlignedPair(source, pair[1], [(i + 1, j) for i, j in pair.links])
+    if isinstance(pair, WeightedPair):
+        return WeightedPair(source, pair[1], pair.weight)
     return source, pair[1]
 
 

@@ -73,6 +73,12 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
     def __post_init__(self) -> None:
         for name, declared in fields(type(self)).items():
             declared.check(getattr(self, name))
+        rates = [name for name in fields(type(self)) if name.endswith("dropout")]
+        if self.r_drop and rates and not any(getattr(self, name) for name in rates):
+            raise UsageError(
+                f"hparams: r_drop={self.r_drop} compares two passes with different dropout masks, and "
+                f"{', '.join(rates)} are all 0 here. Set one of them, such as dropout=0.3, or leave r_drop out."
+            )
         if self.parameters() > _MOST_PARAMETERS:
             sizes = [f"{f.name}={getattr(self, f.name)}" for f in model_fields(type(self)) if f.kind is int]
             raise UsageError(

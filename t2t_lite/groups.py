@@ -59,6 +59,22 @@ class OptimizerGroup:
     label_smoothing_over: Literal["all", "others"] = field(
         "all", "epsilon_ls shared by all V symbols, or by the wrong V - 1"
     )
+    r_drop: float = field(
+        0.0,
+        "alpha of R-Drop: two passes with different dropout masks are to agree (Liang et al., 2021; 5 there); 0: off",
+        (0.0, 1000.0),
+    )
+    ema: float = field(
+        0.0,
+        "decay of an average of the weights by update, at most (1 + n) / (10 + n) after n updates (Polyak and "
+        "Juditsky, 1992; 0.999 or 0.9999 are usual); 0: none",
+        FRACTION,
+    )
+
+    @property
+    def passes(self) -> int:
+        """How many forward passes an update makes over each row."""
+        return 2 if self.r_drop else 1
 
 
 @dataclasses.dataclass(frozen=True)

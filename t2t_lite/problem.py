@@ -46,6 +46,7 @@ CLEANING_REASONS = ("control", "markup", "length", "ratio", "copy", "duplicate")
 LINE_BREAKS = ("space", "symbol")
 _LIMITS = {"clean_max_words": "length", "clean_max_ratio": "ratio"}  # and the reason that each is a limit of
 _MOST_PIECES = 10_000_000
+LARGEST_WEIGHT = 1e6  # of a training pair; float32 adds up those of a batch
 
 
 class AlignedPair(tuple[str, str]):
@@ -68,6 +69,24 @@ class AlignedPair(tuple[str, str]):
     def reversed(self) -> AlignedPair:
         """Returns the pair with source and target swapped."""
         return AlignedPair(self[1], self[0], [(j, i) for i, j in self.links])
+
+
+class WeightedPair(tuple[str, str]):
+    """A training pair (source, target) with its weight, a number from 0 on, by which its target tokens count."""
+
+    weight: float
+
+    def __new__(cls, source: str, target: str, weight: float) -> WeightedPair:
+        pair = super().__new__(cls, (source, target))
+        pair.weight = weight
+        return pair
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.weight)
+
+    def reversed(self) -> WeightedPair:
+        """Returns the pair with source and target swapped."""
+        return WeightedPair(self[1], self[0], self.weight)
 
 
 class Problem:
@@ -96,6 +115,7 @@ class Problem:
         bleu_tokenize: BLEU's tokeniser (metrics/bleu.py); None: as sacreBLEU chooses by the target language.
         bleu_effective_order: whether BLEU leaves out the orders of n-grams that no output is long enough for.
         aligned: whether the pairs of the training split are `AlignedPair`s, for training with guided_alignment.
+        weighted: whether the pairs of the training split are `WeightedPair`s, and not aligned.
         clean_max_ratio: cleaning's limit on the ratio of words, longer side to shorter side.
         drop_overlap: whether pairs that are also in dev or test are left out of the training split.
         without_data: why there is nothing to prepare, and what to do instead; "": there are data.
@@ -130,6 +150,7 @@ class Problem:
     bleu_effective_order: bool = False
     drop_overlap: bool = False
     aligned: bool = False
+    weighted: bool = False
     without_data: str = ""
     path_options: tuple[str, ...] = ("source_dir", "extra_dir", "raw_dir")
 
@@ -254,6 +275,8 @@ class Problem:
             settings["line_breaks"] = self.line_breaks
         if self.aligned:
             settings["aligned"] = True
+        if self.weighted:
+            settings["weighted"] = True
         if self.keep_whole:
             settings["keep_whole"] = list(self.keep_whole)
         if self.cleaning:
@@ -311,7 +334,7 @@ def reverse(forward: type[Problem]) -> type[Problem]:
 
         def samples(self, split: str) -> Iterator[tuple[str, str]]:
             for pair in self._forward.samples(split):
-                yield pair.reversed() if isinstance(pair, AlignedPair) else (pair[1], pair[0])
+                yield pair.reversed() if isinstance(pair, AlignedPair | WeightedPair) else (pair[1], pair[0])
 
         def place(self, side: int) -> str:
             return self._forward.place(1 - side)

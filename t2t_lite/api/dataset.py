@@ -45,7 +45,8 @@ def dataset(
     Returns:
         dicts of int32 [rows, length] "source" and "target", ids ended by EOS (1) and padded with 0. Packed batches have
         "source_segment" and "source_position" as well, and the same of the target; those of a recipe with
-        guided_alignment "alignment" [rows, target length x source length]. Cardinality is that of `steps` or `epochs`.
+        guided_alignment "alignment" [rows, target length x source length]; those of weighted data "weight" [rows,
+        target length], float32 as the bits of int32 (tf.bitcast). Cardinality is that of `steps` or `epochs`.
 
     Raises:
         DataError: there is no run and no prepared data at `source`, or no such split.

@@ -355,9 +355,9 @@ def load(
     """Opens a run, one of its checkpoints, an export, or several runs as an ensemble; prints nothing.
 
     Args:
-        path: a run's folder (its default weights), a checkpoint in it (RUN/best, RUN/averaged, RUN/checkpoints,
-            RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose newest is taken).
-            A list of runs, or of one kind of checkpoint of each, is an ensemble.
+        path: a run's folder (its default weights), a checkpoint in it (RUN/best, RUN/averaged, RUN/ema,
+            RUN/checkpoints, RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose
+            newest is taken). A list of runs, or of one kind of checkpoint of each, is an ensemble.
         usr_dir: the folder of your own problem or model, where the run was trained with one.
         precision: "float32", "bfloat16", "float16" or "int8" instead of the run's.
 

@@ -58,7 +58,7 @@ def _run(args: argparse.Namespace) -> int:
     check_run_folder(args.output_dir)
     load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
-    from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, step_of
+    from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, step_of
     from t2t_lite.runs.default_weights import write_default
 
     if args.steps:
@@ -78,8 +78,8 @@ def _run(args: argparse.Namespace) -> int:
     print(f"{path}: the mean of {len(paths)} checkpoints:")
     for averaged in paths:
         print(f"  {averaged}")
-    best = next(iter(list_checkpoints(args.output_dir, BEST)), None)
-    write_default(args.output_dir, AVERAGED, path, best, {})
+    best, ema = (next(iter(list_checkpoints(args.output_dir, kind)), None) for kind in (BEST, EMA))
+    write_default(args.output_dir, AVERAGED, path, best, {}, ema)
     say(
         "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
         "the trainer finds a new best one."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
 RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
-_WEIGHTS = ("best", "averaged", "newest")  # or a step
+_WEIGHTS = ("best", "averaged", "ema", "newest")  # or a step
 
 
 class Interrupts:
@@ -224,8 +224,8 @@ def above_zero(what: str, limit: float = math.inf) -> Callable[[str], float]:
 def checkpoint(text: str) -> str:
     """The `type` of a flag that names weights of a run."""
     if text not in _WEIGHTS and not text.isdecimal():
-        advice = did_you_mean(text, _WEIGHTS)
-        raise argparse.ArgumentTypeError(f"{text!r} is neither best, averaged, newest nor a step such as 1000.{advice}")
+        what = f"{text!r} is neither {', '.join(_WEIGHTS)} nor a step such as 1000."
+        raise argparse.ArgumentTypeError(f"{what}{did_you_mean(text, _WEIGHTS)}")
     return text
 
 
@@ -261,8 +261,8 @@ def add_run_flags(parser: argparse._ActionsContainer, *, required: bool = True, 
     parser.add_argument(
         "--checkpoint",
         type=checkpoint,
-        metavar="best|averaged|newest|N",
-        help="which weights; default: averaged or best, whichever the trainer found better on dev, or a best found "
+        metavar="best|averaged|ema|newest|N",
+        help="which weights; default: averaged, best or ema, whichever the trainer found best on dev, or a best found "
         "since; else the newest",
     )
     add_code_flags(parser)

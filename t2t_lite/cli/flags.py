@@ -160,6 +160,12 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
         help="text2text: the training text has alignments for guided_alignment, links i-j of words on each line, in "
         "files with this ending: align for train.align",
     )
+    group.add_argument(
+        "--sequence_weights",
+        metavar="ENDING",
+        help="text2text: the training pairs have weights, a number on each line, in files with this ending: weight for "
+        "train.weight",
+    )
     group.add_argument("--raw_dir", metavar="DIR", help="wmt14_ende, wmt14_enfr: your files, instead of TFDS")
 
 

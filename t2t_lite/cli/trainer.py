@@ -154,7 +154,8 @@ def _add_start_flags(parser: common.Parser) -> None:
     start.add_argument(
         "--warm_start_from",
         metavar="RUN",
-        help="a new run starts from the weights of another, or of RUN/best, RUN/averaged or RUN/checkpoints/model-N",
+        help="a new run starts from the weights of another, or of RUN/best, RUN/averaged, RUN/ema or "
+        "RUN/checkpoints/model-N",
     )
     start.add_argument(
         "--reset_optimizer",

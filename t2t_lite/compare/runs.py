@@ -27,7 +27,7 @@ from t2t_lite.runs.run_data import given_vocabulary_of, prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec, has_weights, make_absolute, read_run, relative_data_dir
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.runs.utilisation import planned_flops
-from t2t_lite.training.build import build_model
+from t2t_lite.training.build import build_model, training_cost
 from t2t_lite.verbosity import say
 
 _FILE, _FORMAT = "runs.json", 1
@@ -201,7 +201,8 @@ def _timed(hparams: config.HParams) -> dict[str, Any]:
 
 def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
     split, source, target = store.split("train"), store.source_vocabulary, store.target_vocabulary
-    cost = build_model(spec.model, spec.hparams, source.size, target.size, source is target, training=True).cost
+    model = build_model(spec.model, spec.hparams, source.size, target.size, source is target, training=True)
+    cost = training_cost(model, spec.hparams)
     plan = make_plan(split, spec.hparams.batch, spec.hparams.seed)
     found = _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
     if not found.average > 0:

@@ -20,24 +20,27 @@ _LINK = re.compile(r"(\d{1,9})-(\d{1,9})")
 Links = Sequence[tuple[int, int]]
 
 
-def find_alignments(part: tuple[Path, ...], languages: tuple[str, str], ending: str) -> Path:
-    """Returns the file with the alignments of two files of lines; it is named as they are, but for the language.
+def find_beside(part: tuple[Path, ...], languages: tuple[str, str], flag: str, content: str) -> Path:
+    """Returns the file that belongs to two files of lines; it is named as they are, but for the language.
+
+    Args:
+        flag: what asks for it, NAME=ENDING.
+        content: what it has for each pair.
 
     Raises:
-        DataError: there is none, or several; or the part is a table, which has no lines to align.
+        DataError: there is none, or several; or the part is a table, beside which there is none.
     """
+    ending = flag.partition("=")[2]
     if len(part) == 1:
-        raise DataError(
-            f"--alignments={ending} goes with two files of lines; {part[0]} is a table. Write its columns as two files."
-        )
+        raise DataError(f"{flag} goes with two files of lines; {part[0]} is a table. Write its columns as two files.")
     source = split_suffix(part[0].name)[0].removesuffix(".txt")
     name = f"{source.removesuffix(languages[0])}{ending}"
     found = [path for suffix in ("", *SUFFIXES) if (path := part[0].with_name(f"{name}{suffix}")).is_file()]
     if len(found) != 1:
         there = f"has {' and '.join(path.name for path in found)}" if found else f"has no {name}"
         raise DataError(
-            f"--alignments={ending}: {part[0].parent} {there}. One file of alignments belongs to {part[0].name} and "
-            f"{part[1].name}, with a line of links i-j for each pair."
+            f"{flag}: {part[0].parent} {there}. One such file belongs to {part[0].name} and {part[1].name}, with "
+            f"{content} for each pair."
         )
     return found[0]
 

@@ -40,7 +40,8 @@ def batches(
     Yields:
         int32 arrays [rows, length] "source" and "target", padded with 0; packed batches add
         "source_segment" (1, 2, ... by pair), "source_position" (from 0 in each pair), and the same of the target.
-        Aligned ones add "alignment" [rows, target length x source length], 1 where pieces are linked.
+        Aligned ones add "alignment" [rows, target length x source length], 1 where pieces are linked. Those of weighted
+        data add "weight" [rows, target length], the float32 weights of the target's pieces as the bits of int32.
     """
     made: queue.Queue[Batch | BaseException] = queue.Queue(_AHEAD)
     stopped = threading.Event()
@@ -103,9 +104,18 @@ def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool, aligned: b
         batch[name] = ids
         if packing:
             batch |= {f"{name}_segment": segments, f"{name}_position": positions}
+        if name == "target" and split.weights is not None:
+            batch["weight"] = _fill_weights(split.weights, planned.rows, segments)
     if aligned:
         batch["alignment"] = _fill_links(split, planned)
     return batch
+
+
+def _fill_weights(weights: Array, rows: Array, segments: Array) -> Array:
+    """The weights of the pairs of `rows` [R, slots] at their pieces, whose segments [R, length] count from 1."""
+    of_slots = np.where(rows >= 0, weights[np.maximum(rows, 0)], 0).astype(np.float32)
+    before = np.zeros((len(rows), 1), np.float32)
+    return np.take_along_axis(np.concatenate([before, of_slots], 1), segments, 1).view(np.int32)
 
 
 def _fill_links(split: TokenSplit, planned: PlannedBatch) -> Array:

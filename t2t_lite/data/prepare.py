@@ -14,10 +14,11 @@ from t2t_lite.data import identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs, report
-from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, Store, open_store
+from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, WEIGHTS, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
+from t2t_lite.data.weight_files import keep_weights
 from t2t_lite.errors import DataError, UsageError, did_you_mean
 from t2t_lite.files import StrPath, check_folder, file_lock
 from t2t_lite.problem import Problem, check_codec
@@ -196,6 +197,8 @@ def _write(
     learner = problem.make_learner()
     for split in splits:
         text = small[split] if split in small else learner.watch(overlap.watch(train.read()))
+        if problem.weighted and split == "train":
+            text = keep_weights(text, writer.file(WEIGHTS).write)
         chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))

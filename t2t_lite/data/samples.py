@@ -10,7 +10,7 @@ from t2t_lite.data.encode import Pair
 from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.errors import DataError
-from t2t_lite.problem import AlignedPair, Problem
+from t2t_lite.problem import LARGEST_WEIGHT, AlignedPair, Problem, WeightedPair
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
@@ -46,14 +46,24 @@ def read_pairs(problem: Problem, split: str, counts: SplitCounts | None = None) 
         if counts is not None:
             counts.add((pair[0], pair[1]), lambda side: problem.place(side) or f"pair {number:,}")  # noqa: B023
         texts = read(pair[0]), read(pair[1])
-        if split != "train" or not problem.aligned:
+        if split != "train" or not (problem.aligned or problem.weighted):
             yield texts
-        elif isinstance(pair, AlignedPair):
+        elif problem.aligned and isinstance(pair, AlignedPair):
             yield AlignedPair(*texts, pair.links)
+        elif problem.weighted and isinstance(pair, WeightedPair):
+            if not 0 <= pair.weight <= LARGEST_WEIGHT:
+                raise DataError(
+                    f"samples({split!r}) of {problem.name!r} gave pair {number} the weight {pair.weight!r}; expected a "
+                    f"number from 0 to {LARGEST_WEIGHT:,.0f}."
+                )
+            yield WeightedPair(*texts, pair.weight)
         else:
+            lacking = ("an alignment", "aligned", "AlignedPair(source, target, links)")
+            if problem.weighted:
+                lacking = ("a weight", "weighted", "WeightedPair(source, target, weight)")
             raise DataError(
-                f"samples({split!r}) of {problem.name!r} gave pair {number} without an alignment, though the problem "
-                "is `aligned`. Give t2t_lite.problem.AlignedPair(source, target, links)."
+                f"samples({split!r}) of {problem.name!r} gave pair {number} without {lacking[0]}, though the problem "
+                f"is `{lacking[1]}`. Give t2t_lite.problem.{lacking[2]}."
             )
 
 
@@ -82,7 +92,8 @@ def hash_text(pairs: Iterable[Pair]) -> str:
 
 
 def _join(pair: Pair) -> bytes:
-    return f"{pair[0]}\n{pair[1]}\n".encode()
+    weight = f"{pair.weight!r}\n" if isinstance(pair, WeightedPair) else ""
+    return f"{pair[0]}\n{pair[1]}\n{weight}".encode()
 
 
 class TrainingText:

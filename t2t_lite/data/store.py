@@ -6,6 +6,7 @@ vocabulary.model            or source.model and target.model; other endings: dat
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
 train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[i + 1]]
 train.alignment.ids         uint32, aligned data only: links between pieces, source and target of each; offsets as above
+train.weights               float32, weighted data only: of each pair
 dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
@@ -31,6 +32,7 @@ FORMAT = 1
 MANIFEST, ORIGIN = "manifest.json", "origin.json"
 SIDES = ("source", "target")
 ALIGNMENT, MOST_PLACES = "alignment", 1 << 32
+WEIGHTS = "train.weights"
 
 
 class Tokens:
@@ -78,11 +80,13 @@ class TokenSplit:
     """One split: `source` and `target` Tokens of the same number of sequences.
 
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
+    weights: float32 [n], of each pair; None: all count the same.
     """
 
     source: Tokens
     target: Tokens
     alignment: Tokens | None = None
+    weights: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -136,7 +140,10 @@ class Store:
         if name not in self._splits:
             facts = self._facts(name)
             files = [self._tokens(name, side, facts) for side in (*SIDES, ALIGNMENT) if side in facts]
-            self._splits[name] = TokenSplit(*files)
+            weighted = name == "train" and WEIGHTS in self.manifest["files"]
+            weights = np.memmap(self.folder / WEIGHTS, dtype="<f4", mode="r") if weighted else None
+            source, target, *links = files
+            self._splits[name] = TokenSplit(source, target, links[0] if links else None, weights)
         return self._splits[name]
 
     def text(self, name: str) -> tuple[list[str], list[str]]:
@@ -239,6 +246,8 @@ def _check_form(manifest: dict[str, Any]) -> None:
             wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
             if facts["text"] and side in SIDES:
                 wanted[f"{name}.{side}.txt"] = None
+    if WEIGHTS in sizes:
+        wanted[WEIGHTS] = manifest["splits"]["train"]["pairs"] * 4
     if any(size not in (None, sizes[name]) for name, size in wanted.items()):
         raise ValueError("its counts do not fit the sizes of its files")
 

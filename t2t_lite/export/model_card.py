@@ -121,12 +121,12 @@ def _scores(run: OpenRun, problem: Problem) -> list[dict[str, Any]]:
     """Returns the scores in the run's files that belong to exactly the exported weights and search.
 
     If there is no dev score among them, the training's evaluation after the weights' last update counts, where the
-    recipe had the same search then; the checkpoint has a record of it. A mean of checkpoints has no such evaluation.
+    recipe had the same search then; the checkpoint has a record of it. A mean has no such evaluation.
     """
     settings = run.translator.settings
     found = scores_of(run.output_dir, run.checkpoint, settings, run.spec.data_sha256)
     weights, has_dev = describe_weights(run.checkpoint)["path"], any(score["split"] == "dev" for score in found)
-    if settings["precision"] == "int8" or weights.startswith("averaged/") or has_dev:
+    if settings["precision"] == "int8" or weights.startswith(("averaged/", "ema/")) or has_dev:
         return found
     record = read_record(run.checkpoint)
     if record["data_sha256"] != run.spec.data_sha256:

@@ -31,6 +31,11 @@ def fold_in(seed: Any, index: int | Any) -> Any:
     return ops.stack([seed[0], seed[1] * _MULTIPLIER + index + 1, seed[2]])
 
 
+def second_pass(seed: Any) -> Any:
+    """Returns the seed, int32 [3], of a second pass over the same rows: its first word is negative, no recipe's is."""
+    return ops.stack([-1 - seed[0], seed[1], seed[2]])
+
+
 def draw_seed() -> Any:
     """Returns a seed by `keras.utils.set_random_seed`, int32 [3], for a batch that is not split."""
     return ops.append(keras.random.randint((2,), 0, 2**31 - 1, "int32"), 0)

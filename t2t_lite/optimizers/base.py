@@ -9,6 +9,7 @@ import tensorflow as tf
 from t2t_lite.name_table import snake_case
 
 if TYPE_CHECKING:
+    from t2t_lite.optimizers.ema import Ema
     from t2t_lite.optimizers.loss_scale import LossScale
 
 
@@ -26,6 +27,7 @@ class Optimizer(abc.ABC):
         slots: for each weight, its slots by name.
         start: the step at which the slots were last zero: 0, unless they were reset.
         loss_scale: a `LossScale` if the model computes in float16.
+        ema: an `Ema` of the weights if the recipe has one.
 
     Args:
         variables: tf.Variable, mirrored where several replicas train.
@@ -42,6 +44,7 @@ class Optimizer(abc.ABC):
         ]
         self.start = 0
         self.loss_scale: LossScale | None = None
+        self.ema: Ema | None = None
 
     @property
     def name(self) -> str:

@@ -19,18 +19,21 @@ Kind = Literal["optimizer", "schedule"]
 
 
 def make_optimizer(hparams: HParams, variables: Sequence[Any]) -> Optimizer:
-    """The optimizer, with fresh slots for `variables`, and a fresh loss scale for float16.
+    """The optimizer, with fresh slots for `variables`, a fresh loss scale for float16, and the average of `ema`.
 
     Raises:
         UsageError: there is none of this name, it does not read a field that was changed, or it is not an Optimizer.
     """
     from t2t_lite.optimizers.base import Optimizer
+    from t2t_lite.optimizers.ema import Ema
     from t2t_lite.optimizers.loss_scale import LossScale
 
     _check_read(hparams, "optimizer")
     found: Optimizer = _make("optimizer", Optimizer, hparams, variables=variables)
     if hparams.precision == "float16":
         found.loss_scale = LossScale()
+    if hparams.ema:
+        found.ema = Ema(hparams.ema, variables)
     return found
 
 

@@ -4,6 +4,7 @@ Folders of a run:
     checkpoints/  the newest n: a run resumes from the last whole one
     best/         the best by dev score, weights only
     averaged/     the mean of the last few, weights only
+    ema/          the moving average at the end of the run, weights only
 """
 
 import json
@@ -22,7 +23,7 @@ from t2t_lite.errors import DamagedError, DataError, TrainingError, UsageError, 
 from t2t_lite.files import StrPath, lacks_room
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.runs import checkpoint_files
-from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, step_of
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NEWEST, step_of
 from t2t_lite.runs.checkpoint_reader import GoneError, explain_unreadable, first_line, open_checkpoint, read_step
 from t2t_lite.runs.default_weights import read_default
 from t2t_lite.runs.run_dir import has_run
@@ -82,7 +83,7 @@ class Checkpoints:
         return self._save(self._whole, NEWEST, step, self._keep, self._every)
 
     def save_weights(self, kind: str, step: int) -> str:
-        """Saves the weights as BEST or AVERAGED, in place of the one before."""
+        """Saves the weights as BEST, AVERAGED or EMA, in place of the one before."""
         return self._save(self._weights, kind, step, keep=1, every=1)
 
     def _save(self, state: Mapping[str, Mapping[str, tf.Variable]], kind: str, step: int, keep: int, every: int) -> str:
@@ -197,6 +198,16 @@ class Checkpoints:
             variable.assign((sums[name] / len(read)).astype(variable.dtype.as_numpy_dtype))
         return read
 
+    @property
+    def has_ema(self) -> bool:
+        """Whether there is a moving average of at least one update."""
+        return bool(self._training.averages())
+
+    def take_ema(self) -> None:
+        """Sets the trainable weights to their moving average."""
+        for name, average in self._training.averages().items():
+            self._variables[name].assign(average.numpy())
+
     def _read(self, path: str, state: Mapping[str, Mapping[str, tf.Variable]]) -> int:
         """Restores `state` from `path`; returns its step."""
         with explain_unreadable(path):
@@ -254,21 +265,21 @@ def find(output_dir: StrPath, which: str | None = None) -> str:
     """Returns the path of a run's checkpoint.
 
     Args:
-        which: "best", "averaged", "newest" or a step; None: what the trainer chose on dev, or the best where it is
-            newer (default_weights.py); else the averaged one, else the newest.
+        which: "best", "averaged", "ema", "newest" or a step; None: what the trainer chose on dev, or the best where it
+            is newer (default_weights.py); else the averaged one, else the newest.
 
     Raises:
         UsageError: no such checkpoint; the message names the existing ones.
         DataError: no checkpoint at all, or a damaged record of the trainer's choice.
     """
-    kinds = {"averaged": AVERAGED, "best": BEST, "newest": NEWEST}
+    kinds = {"averaged": AVERAGED, "best": BEST, "ema": EMA, "newest": NEWEST}
     by_name = {name: paths[-1] for name, kind in kinds.items() if (paths := list_checkpoints(output_dir, kind))}
     by_name |= {str(step_of(path)): path for path in list_checkpoints(output_dir)}
     if not by_name:
         missing = f"{output_dir} holds no checkpoint; train first: t2t-lite-trainer --output_dir={output_dir}"
         raise DataError(missing if has_run(output_dir) else f"There is no run or checkpoint at {output_dir}.")
     if which is None:
-        chosen = read_default(output_dir, by_name.get("averaged"), by_name.get("best"))
+        chosen = read_default(output_dir, *(by_name.get(kind) for kind in ("averaged", "best", "ema")))
         return by_name[chosen] if chosen in by_name else next(iter(by_name.values()))
     if which not in by_name:
         raise UsageError(

@@ -13,7 +13,7 @@ from t2t_lite.problem import VOCABULARY_OPTIONS, Problem
 FLAG_OPTIONS = (
     *("source_dir extra_dir exchanges phrases prm languages raw_dir vocab_size vocab_type".split()),
     *("shared_vocab metric clean clean_max_words clean_max_ratio bleu_tokenize bleu_effective_order".split()),
-    *("dev_lines drop_overlap line_breaks keep_whole byte_fallback alignments".split()),
+    *("dev_lines drop_overlap line_breaks keep_whole byte_fallback alignments sequence_weights".split()),
 )
 
 

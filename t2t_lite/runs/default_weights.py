@@ -6,9 +6,10 @@
      "best": "model-3800",
      "dev": {"averaged": {"dev_loss": 1.91, ...}, "best": {"dev_loss": 1.93, ...}}}
 
-The trainer writes it at the end, with the scores on dev if there was a choice. It counts as long as the run has these
-two checkpoints: one that resumes may find better weights. Without a record that counts, as before the end of a run, the
-averaged weights are the default, unless the best are newer.
+The trainer writes it at the end, with the scores on dev if there was a choice. With a moving average there is "ema",
+too, also of "dev". The record counts as long as the run has these checkpoints: one that resumes may find better
+weights. Without a record that counts, as before the end of a run, the averaged weights are the default, unless the best
+are newer.
 """
 
 import json
@@ -24,18 +25,29 @@ _KINDS = {"default": str, "averaged": str | None, "best": str | None}
 
 
 def write_default(
-    output_dir: StrPath, default: str, averaged: str | None, best: str | None, dev: Mapping[str, Mapping[str, float]]
+    output_dir: StrPath,
+    default: str,
+    averaged: str | None,
+    best: str | None,
+    dev: Mapping[str, Mapping[str, float]],
+    ema: str | None = None,
 ) -> None:
-    """Makes `default` ("averaged", "best" or "newest") what the commands take; `dev`: scores by kind of weights."""
-    record = {"format": FORMAT, "default": default, "averaged": _name(averaged), "best": _name(best), "dev": dev}
+    """Makes `default` what the commands take: "averaged", "best", "ema" or "newest".
+
+    Args:
+        averaged, best, ema: paths of the run's checkpoints, if there are any.
+        dev: scores by kind of weights.
+    """
+    names = {"averaged": _name(averaged), "best": _name(best), **({"ema": _name(ema)} if ema else {})}
+    record = {"format": FORMAT, "default": default, **names, "dev": dev}
     replace_file(Path(output_dir) / FILE, json.dumps(record, indent=2) + "\n")
 
 
-def read_default(output_dir: StrPath, averaged: str | None, best: str | None) -> str | None:
-    """Returns "averaged", "best" or "newest" by the record or, where none counts, "best" if it is newer, else None.
+def read_default(output_dir: StrPath, averaged: str | None, best: str | None, ema: str | None = None) -> str | None:
+    """Returns the kind of weights by the record or, where it does not count, "best" if these are newer, else None.
 
     Args:
-        averaged, best: paths of the run's checkpoints, if there are any.
+        averaged, best, ema: as `write_default`.
     """
     newer = best is not None and (averaged is None or step_of(best) > step_of(averaged))
     otherwise = BEST if newer else None
@@ -45,7 +57,7 @@ def read_default(output_dir: StrPath, averaged: str | None, best: str | None) ->
         )
     except FileNotFoundError:
         return otherwise
-    counts = (record["averaged"], record["best"]) == (_name(averaged), _name(best))
+    counts = [record.get(kind) for kind in ("averaged", "best", "ema")] == [_name(p) for p in (averaged, best, ema)]
     return str(record["default"]) if counts else otherwise
 
 

@@ -28,6 +28,7 @@ class Report:
     A training line of metrics.jsonl:
         step: number of the last update.
         loss: mean over the updates since the line before, in nats per target token, label smoothing included.
+            With R-Drop it is the mean of the two passes' cross entropies, without the divergence.
         learning_rate: of the last update.
         loss_scale: of the next update; only in float16.
         source_tokens, target_tokens: real tokens (end symbols included) since the line before.

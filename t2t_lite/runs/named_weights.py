@@ -1,6 +1,6 @@
 """Paths that name weights: a run, one of its folders of checkpoints, or a checkpoint, with or without a file's ending.
 
-RUN, RUN/best, RUN/averaged, RUN/checkpoints, RUN/checkpoints/model-2000, RUN/best/model-1800.index
+RUN, RUN/best, RUN/averaged, RUN/ema, RUN/checkpoints, RUN/checkpoints/model-2000, RUN/best/model-1800.index
 """
 
 import os
@@ -10,14 +10,15 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath
-from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NAME, NEWEST, list_whole
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NAME, NEWEST, list_whole
 from t2t_lite.runs.run_dir import has_run, has_weights
 
-_KINDS = {BEST: "best", AVERAGED: "averaged", NEWEST: "newest"}  # a run's folders of checkpoints, and their names
+# A run's folders of checkpoints, and their names.
+_KINDS = {BEST: "best", AVERAGED: "averaged", EMA: "ema", NEWEST: "newest"}
 
 
 class NamedWeights(NamedTuple):
-    """What a path names: weights of `run`; which: "best", "averaged", "newest" or a step; None: the run's default."""
+    """What a path names: weights of `run`; which: as for `checkpoint.find`."""
 
     run: Path
     which: str | None

@@ -22,7 +22,7 @@ class OpenRequest:
 
     Attributes:
         folders: the runs' folders.
-        checkpoint: "best", "averaged", "newest" or a step; None: as the trainer chose.
+        checkpoint: "best", "averaged", "ema", "newest" or a step; None: as the trainer chose.
         usr_dir: the folder of the user's own code; needed if a run was trained with such code.
         precision: "float32", "bfloat16", "float16" or "int8" (float32 with matrices of int8); None: the run's.
         search: fields of the group "decode" instead of the run's.

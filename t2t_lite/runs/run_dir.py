@@ -12,7 +12,7 @@ imported/      small files of the import as they were, such as LICENSE (importer
 default_weights.json  which weights the commands take (runs/default_weights.py)
 run.json       each start of the trainer (runs/run_log.py)
 test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_file.py)
-checkpoints/ best/ averaged/  (runs/checkpoint.py)
+checkpoints/ best/ averaged/ ema/  (runs/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (training/non_finite.py)
 .trainer.lock  locked while a trainer runs (runs/lock.py)
 .join_key      there while the workers of a cluster meet (distributed/rendezvous.py)
@@ -31,7 +31,7 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath, check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
-from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, NEWEST, list_traces
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NEWEST, list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
 IMPORT_FILE = "import.json"  # where an imported run comes from
@@ -131,7 +131,7 @@ def has_run(output_dir: StrPath) -> bool:
 
 def has_weights(output_dir: StrPath) -> bool:
     """Whether the run in this folder has saved a checkpoint; until then it may start with other settings."""
-    return any(list_traces(Path(output_dir) / kind) for kind in (NEWEST, BEST, AVERAGED))
+    return any(list_traces(Path(output_dir) / kind) for kind in (NEWEST, BEST, AVERAGED, EMA))
 
 
 def has_checkpoint(output_dir: StrPath) -> bool:
@@ -142,7 +142,7 @@ def has_checkpoint(output_dir: StrPath) -> bool:
 def check_run_folder(output_dir: str) -> None:
     """Raises UsageError if checkpoints could not be written to a run's folder, or to one of its folders of them."""
     check_tensorflow_folder("output_dir", output_dir)
-    for kind in (NEWEST, BEST, AVERAGED):
+    for kind in (NEWEST, BEST, AVERAGED, EMA):
         if os.path.isdir(os.path.join(output_dir, kind)):
             check_folder("output_dir", os.path.join(output_dir, kind))
 

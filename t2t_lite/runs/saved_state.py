@@ -1,4 +1,4 @@
-"""State of optimizer and schedule in checkpoints, beside the weights: slots, loss scale, a schedule's memory."""
+"""State of a training in checkpoints, beside the weights: slots, loss scale, moving average, a schedule's memory."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,6 +11,7 @@ from t2t_lite.schedules.base import Schedule
 _MEMORY = "schedule_memory"
 _LAST = "last_evaluation"
 _LOSS_SCALE = "loss_scale"
+_EMA, _EMA_UPDATES = "ema", "ema_updates"
 
 
 class SavedState:
@@ -18,15 +19,15 @@ class SavedState:
 
     For an optimizer called "adam" with slots "m" and "v" these are the parts adam_m and adam_v, by the weights' names,
     and adam_start, the step at which they were last zero. For a schedule with a memory: schedule_memory. In float16:
-    loss_scale.
+    loss_scale. With a moving average: ema, by the weights' names, and ema_updates.
 
     Attributes:
         parts: variables by part and name.
         may_lack: parts that a checkpoint may lack: with --reset_optimizer the schedule may be new to the run, and with
-            --with_optimizer the loss scale.
+            --with_optimizer the loss scale or the average.
     """
 
-    may_lack = (_MEMORY, _LOSS_SCALE)
+    may_lack = (_MEMORY, _LOSS_SCALE, _EMA, _EMA_UPDATES)
 
     def __init__(self, names: Sequence[str], optimizer: Optimizer | None, schedule: Schedule | None) -> None:
         self.parts: dict[str, dict[str, tf.Variable]] = {}
@@ -39,6 +40,9 @@ class SavedState:
             self.parts[f"{optimizer.name}_start"] = {"step": self._start}
             if optimizer.loss_scale is not None:
                 self.parts[_LOSS_SCALE] = optimizer.loss_scale.variables
+            if optimizer.ema is not None:
+                self.parts[_EMA] = dict(zip(names, optimizer.ema.averages, strict=True))
+                self.parts[_EMA_UPDATES] = {"number": optimizer.ema.updates}
         self._memory: dict[str, tf.Variable] = {}
         if schedule is not None and schedule.needs_evaluations:
             self._fresh: dict[str, float] = {**schedule.memory, _LAST: schedule.last_evaluation}
@@ -64,6 +68,8 @@ class SavedState:
             variable.assign(-1 if name == _LAST else self._fresh[name])
         if self._optimizer is not None and self._optimizer.loss_scale is not None:
             self._optimizer.loss_scale.reset()
+        if _EMA_UPDATES in self.parts:
+            self.parts[_EMA_UPDATES]["number"].assign(0.0)
 
     def restore(self, step: int) -> None:
         """Passes what the checkpoint of `step` held to optimizer and schedule."""
@@ -74,6 +80,11 @@ class SavedState:
             last = int(memory.pop(_LAST))
             self._schedule.memory |= memory
             self._schedule.last_evaluation = step if last < 0 else last  # a new schedule begins here
+
+    def averages(self) -> dict[str, tf.Variable]:
+        """Returns the moving average of each weight by name; of none if there is no average, or no update yet."""
+        begun = _EMA in self.parts and float(self.parts[_EMA_UPDATES]["number"].numpy()) > 0
+        return self.parts[_EMA] if begun else {}
 
     def check_parts(self, wanted: Collection[str], there: Collection[str], path: str) -> None:
         """Raises DataError if a whole part is `wanted` and not `there`, as with another optimizer."""

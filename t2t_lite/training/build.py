@@ -7,6 +7,8 @@ from typing import Any
 from t2t_lite.config import HParams
 from t2t_lite.distributed.devices import use_jit
 from t2t_lite.errors import UsageError
+from t2t_lite.models.base import Cost
+from t2t_lite.models.ensemble import EnsembleCost
 from t2t_lite.runs.run_dir import make_model
 from t2t_lite.training.estimates import check_memory
 
@@ -29,6 +31,11 @@ def build_model(
     if hparams.packing and not model.packs:
         raise UsageError(f"A {type(model).__name__} reads no packed rows: leave packing=true out.")
     return model
+
+
+def training_cost(model: Any, hparams: HParams) -> Cost:
+    """Arithmetic and memory of an update: of all passes over its rows."""
+    return EnsembleCost((model.cost,) * hparams.optimization.passes)
 
 
 def uses_xla(hparams: HParams, model: Any) -> bool:

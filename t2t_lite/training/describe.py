@@ -26,7 +26,7 @@ from t2t_lite.runs.run_data import prepare_run_data
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
 from t2t_lite.schedules.base import Schedule
-from t2t_lite.training.build import build_model, uses_xla
+from t2t_lite.training.build import build_model, training_cost, uses_xla
 from t2t_lite.training.estimates import Hours, expect_hours, memory_there
 from t2t_lite.training.split import Split, batch_shapes, choose_accumulate, largest_part
 
@@ -56,7 +56,7 @@ def describe(
     hparams, source, target = spec.hparams, store.source_vocabulary, store.target_vocabulary
     plan, steps = make_plan(store.split("train"), hparams.batch, hparams.seed), hparams.train_steps
     model = build_model(spec.model, hparams, source.size, target.size, source is target)
-    planned = functools.partial(planned_flops, model.cost, store.split("train"), plan)
+    planned = functools.partial(planned_flops, training_cost(model, hparams), store.split("train"), plan)
     xla = uses_xla(hparams, model)
     hours = expect_hours(planned, steps, model.compute_dtype, output_dir, xla=xla)
     memory = _memory(hparams, model, devices, plan)
@@ -64,7 +64,7 @@ def describe(
     parts = [
         _model(spec.model, spec.hparams_set, model),
         recipe(hparams),
-        f"{_flops(model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
+        f"{_flops(hparams, model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
         f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours.text}{_schedule(hparams, model, steps)}",
         _batches(plan),
         _memory_text(memory, hparams),
@@ -83,7 +83,7 @@ def describe_recipe(
     batches = f"Batches: {tokens:,} padded tokens per side and update at most; pairs of up to {length} pieces a side"
     steps, xla = hparams.train_steps, uses_xla(hparams, model)
     pieces = min(_EXAMPLE_LENGTH, length)
-    flops = tokens * model.cost.training_flops(pieces, pieces) / pieces  # of an update
+    flops = tokens * training_cost(model, hparams).training_flops(pieces, pieces) / pieces  # of an update
     hours = expect_hours(lambda n: n * flops, steps, model.compute_dtype, xla=xla)
     memory = _memory(hparams, model, devices)
     training = (
@@ -94,7 +94,7 @@ def describe_recipe(
     parts = [
         _model(model_name, hparams_set, model),
         recipe(hparams),
-        _flops(model),
+        _flops(hparams, model),
         training,
         batches,
         _memory_text(memory, hparams),
@@ -128,14 +128,14 @@ def _model(name: str, hparams_set: str, model: Any) -> str:
     return f"{name}, hparams set {hparams_set}: {sum(counts.values()):,} parameters\n" + "\n".join(lines)
 
 
-def _flops(model: Any, store: Store | None = None) -> str:
+def _flops(hparams: HParams, model: Any, store: Store | None = None) -> str:
     source = target = _EXAMPLE_LENGTH
     of = f"at {source} + {target} pieces"
     if store is not None:
         split = store.split("train")
         source, target = (round(float(side.lengths.mean())) for side in (split.source, split.target))
         of = f"at the average pair of {source} + {target} pieces"
-    flops = model.cost.training_flops(source, target)
+    flops = training_cost(model, hparams).training_flops(source, target)
     return (
         f"Arithmetic {of}: {flops / target / 1e6:,.1f} MFLOP per target token in training "
         f"({flops / 3 / target / 1e6:,.1f} forward), multiply-add = 2"
@@ -165,26 +165,29 @@ def _memory(hparams: HParams, model: Any, devices: Devices, plan: Plan | None = 
     state = sum(math.prod(weight.shape) for weight in model.weights) * 4
     value_bytes = 4 if model.compute_dtype == "float32" else 2
     shapes, number = batch_shapes(hparams.batch, plan), number_of_devices(devices)
-    accumulate = devices.accumulate or choose_accumulate(model, shapes, number)
-    activations = largest_part(model.cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
+    accumulate = devices.accumulate or choose_accumulate(model, hparams, shapes, number)
+    cost = training_cost(model, hparams)
+    activations = largest_part(cost, shapes, Split(number, accumulate, model.balance_groups), value_bytes)
     optimizer = make_optimizer(hparams, [])
     slots = [shape for w in model.trainable_weights for shape in optimizer.slot_shapes(list(w.shape)).values()]
     moments = sum(map(math.prod, slots)) * 4
-    needed = 2 * state + moments + activations
+    average = state if hparams.ema else 0
+    needed = 2 * state + moments + average + activations
     there, whose = memory_there()
-    checkpoint = state + moments
+    checkpoint = state + moments + average
     return {
         "needed": needed,
         "weights": state,
         "optimizer": type(optimizer).__name__,
         "moments": moments,
+        "ema": average,
         "activations": int(activations),
         "accumulate": accumulate,
         "devices": number,
         "there": there,
         "whose": whose,
         "checkpoint": checkpoint,
-        "disk": (hparams.run.num_kept + 1) * checkpoint + 2 * state,
+        "disk": (hparams.run.num_kept + 1) * checkpoint + 2 * state + average,
     }
 
 
@@ -192,10 +195,11 @@ def _memory_text(memory: dict[str, Any], hparams: HParams) -> str:
     needed, there = memory["needed"], memory["there"]
     state, moments, activations = (_size(memory[name]) for name in ("weights", "moments", "activations"))
     remat = "or set remat=true, " if "remat" in config.fields(type(hparams)) else ""
+    average = f"moving average {_size(memory['ema'])}, " if memory["ema"] else ""
     advice = "" if needed <= there else f"\n  too little: raise --accumulate, {remat}or take a smaller recipe"
     return (
         f"Memory per device, estimated: {_size(needed)}\n"
-        f"  weights {state}, {memory['optimizer']}'s moments {moments}, gradients {state} "
+        f"  weights {state}, {memory['optimizer']}'s moments {moments}, {average}gradients {state} "
         f"(twice where they accumulate), activations {activations}: batches are computed in "
         f"{memory['accumulate']} x {memory['devices']} parts (--accumulate, --devices)\n"
         f"  there: {_size(there)}, {memory['whose']}{advice}\n\n"

@@ -15,7 +15,7 @@ from t2t_lite.layers.layer_norm import layer_norm
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.graph import PLAIN
 from t2t_lite.ops.layer_norm import layer_norm_with_gradients
-from t2t_lite.training.loss import batch_loss_and_sums, output_arrays, scatter_add
+from t2t_lite.training.loss import batch_losses, output_arrays, scatter_add, target_weights
 
 
 def loss_and_gradients(
@@ -29,12 +29,14 @@ def loss_and_gradients(
     shards: int,
     jit: bool,
     scale: Any = None,
+    r_drop: float = 0.0,
 ) -> tuple[Any, list[Any]]:
     """Returns loss and gradients of a part of a batch, for the model's trainable weights, in their order.
 
     The loss is `batch_loss`. If the model has a `further_loss`, that of each group of rows is added, times (real target
     tokens of the group / `tokens`). Added up over the parts of a global batch, the loss is a mean over tokens: of each
-    token's cross entropy plus the further loss of its group.
+    token's cross entropy plus the further loss of its group. With R-Drop the gradients are of the whole of its
+    equation, and the loss that is returned lacks the divergence.
 
     Args:
         model: a `models.base.Model`.
@@ -45,6 +47,7 @@ def loss_and_gradients(
         shards: number of shards of rows, which are computed in parallel; more than one is for CPUs.
         jit: whether the graph is for XLA.
         scale: factor of the loss whose gradients are computed, and then divided by it; see `LossScale`.
+        r_drop: alpha of training/r_drop.py; 0: one pass.
     """
     weights = model.trainable_weights
     read = [tf.convert_to_tensor(weight.value) for weight in weights]
@@ -63,16 +66,19 @@ def loss_and_gradients(
             # Inside the scope, as it may be computed from weights; once for all shards.
             output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
             parts = [
-                batch_loss_and_sums(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit)
+                batch_losses(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit, twice=r_drop > 0)
                 for rows, rows_seed in batch_shards(batch, seed, shards)
             ]
-            loss = tf.add_n([loss for loss, _ in parts])
+            loss = tf.add_n([loss for loss, *_ in parts])
             if groups:  # added up first: the further loss of a sum is not the sum of further losses
-                sums = _of_groups(tf.concat([each for _, each in parts], 0), groups)
-                of_targets = tf.math.count_nonzero(batch["target"], axis=1, dtype=tf.float32)
+                sums = _of_groups(tf.concat([each for _, each, _ in parts], 0), groups)
+                of_targets = tf.reduce_sum(target_weights(batch), 1)
                 loss += tf.reduce_sum(_of_groups(of_targets, groups) / tokens * model.further_loss(sums))
+            objective = loss
+            if r_drop:
+                objective += r_drop / 4 * tf.add_n([divergence for *_, divergence in parts])
         sources = read if once else [weight.value for weight in weights]
-        gradients, of_softmax = tape.gradient(loss, [sources, apart], output_gradients=scale)
+        gradients, of_softmax = tape.gradient(objective, [sources, apart], output_gradients=scale)
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
     if unused:

@@ -11,7 +11,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from t2t_lite.layers.dropout import second_pass
 from t2t_lite.training.guided_alignment import guided_alignment_loss, record_alignment
+from t2t_lite.training.r_drop import r_drop_losses
 
 _SMALL = 1e-30  # float32 has all its digits down to 1e-38; this is well above
 
@@ -27,10 +29,10 @@ def batch_loss(
         model: a `models.base.Model`.
         batch, seed: what the model is called with.
     """
-    return batch_loss_and_sums(model, batch, tokens, label_smoothing, over, seed)[0]
+    return batch_losses(model, batch, tokens, label_smoothing, over, seed)[0]
 
 
-def batch_loss_and_sums(
+def batch_losses(
     model: Any,
     batch: Mapping[str, Any],
     tokens: Any,
@@ -40,28 +42,47 @@ def batch_loss_and_sums(
     *,
     output: Sequence[Any] | None = None,
     jit: bool = False,
-) -> tuple[Any, Any]:
-    """`batch_loss`, and the batch's sums as `Model.hidden_and_sums` returns them.
+    twice: bool = False,
+) -> tuple[Any, Any, Any]:
+    """`batch_loss`, the batch's sums as `Model.hidden_and_sums` returns them, and R-Drop's divergence.
 
     Args:
         output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
         jit: see `smoothed_cross_entropy`.
+        twice: make the two passes of R-Drop. Loss and sums are then the means of both; the divergence is that of
+            `r_drop_losses`, divided by `tokens`. Otherwise it is 0.
     """
     with record_alignment(model) as attention:
-        x, sums = model.hidden_and_sums(batch, seed)
+        seeds = (seed, second_pass(seed)) if twice else (seed,)
+        passes = [model.hidden_and_sums(batch, each) for each in seeds]
     labels = tf.reshape(batch["target"], [-1])
-    weights = tf.cast(labels > 0, tf.float32) / tokens
+    weights = tf.reshape(target_weights(batch), [-1]) / tokens
     if output is None:
         output = output_arrays(model)
-    x = tf.reshape(x, [-1, x.shape[-1]])
+    xs = [tf.reshape(x, [-1, x.shape[-1]]) for x, _ in passes]
     table, *bias = output
     if bias:  # as one more column of the table
         table = tf.concat([table, bias[0][:, None]], 1)
-        x = tf.concat([x, tf.ones_like(x[:, :1])], 1)
-    loss = smoothed_cross_entropy(x, table, labels, weights, label_smoothing, over, jit)
-    if "alignment" in batch:
-        loss += model.guided_alignment / tokens * guided_alignment_loss(attention[0][:, 0], batch["alignment"])
-    return loss, sums
+        xs = [tf.concat([x, tf.ones_like(x[:, :1])], 1) for x in xs]
+    if twice:
+        logits, others = (tf.matmul(x, tf.cast(table, x.dtype), transpose_b=True) for x in xs)
+        shares = target_shares(table.shape[0], label_smoothing, over)
+        loss, divergence = r_drop_losses(logits, others, labels, weights, *shares)
+    else:
+        loss = smoothed_cross_entropy(xs[0], table, labels, weights, label_smoothing, over, jit)
+        divergence = 0.0
+    for maps in attention if "alignment" in batch else ():
+        weight = model.guided_alignment / len(passes) / tokens
+        loss += weight * guided_alignment_loss(maps[:, 0], batch["alignment"])
+    sums = [each for _, each in passes]
+    return loss, sums[0] if sums[0] is None or not twice else tf.add_n(sums) / 2, divergence
+
+
+def target_weights(batch: Mapping[str, Any]) -> Any:
+    """Returns how much each place of the target counts, float32 [B, T]: 0 in padding, else 1 or its pair's weight."""
+    if "weight" in batch:
+        return tf.bitcast(batch["weight"], tf.float32)
+    return tf.cast(batch["target"] > 0, tf.float32)
 
 
 def output_arrays(model: Any, read: Mapping[int, Any] | None = None) -> list[Any]:
@@ -101,6 +122,13 @@ def plain_cross_entropy(
     return tf.reduce_sum(weights_N * -tf.reduce_sum(q * tf.nn.log_softmax(tf.cast(logits_NV, tf.float32)), -1))
 
 
+def target_shares(vocab_size: int, label_smoothing: float, over: str) -> tuple[float, float]:
+    """Returns what q gives to the label alone, and what it gives to every symbol, the label too."""
+    if over == "others":  # the same q as "all" with slightly more smoothing
+        label_smoothing *= vocab_size / (vocab_size - 1)
+    return 1 - label_smoothing, label_smoothing / vocab_size
+
+
 def smoothed_cross_entropy(
     x_ND: Any,
     table_VD: Any,
@@ -126,10 +154,7 @@ def smoothed_cross_entropy(
     Returns:
         float32 scalar, in nats.
     """
-    vocab_size = table_VD.shape[0]
-    if over == "others":  # the same q as "all" with slightly more smoothing
-        label_smoothing *= vocab_size / (vocab_size - 1)
-    on_label, on_all = 1 - label_smoothing, label_smoothing / vocab_size
+    on_label, on_all = target_shares(table_VD.shape[0], label_smoothing, over)
 
     # The gradient by hand, (softmax - q) * weight, keeps one [N, V] array from the forward pass and builds no q.
     @tf.custom_gradient

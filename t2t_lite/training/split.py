@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t_lite.config import HParams
 from t2t_lite.data.buckets import rows_of
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.distributed.devices import on_gpus
 from t2t_lite.groups import BatchGroup
 from t2t_lite.models.base import Cost
+from t2t_lite.training.build import training_cost
 from t2t_lite.training.estimates import memory_there
 from t2t_lite.training.reproducibility import read_computation
 
@@ -104,21 +106,23 @@ def batch_shapes(batch: BatchGroup, plan: Plan | None) -> list[Shape]:
     return [(rows_of(batch.max_length, batch.batch_tokens), batch.max_length, batch.max_length)]
 
 
-def choose_accumulate(model: Any, shapes: Iterable[Shape], devices: int) -> int:
+def choose_accumulate(model: Any, hparams: HParams, shapes: Iterable[Shape], devices: int) -> int:
     """Returns the least number of parts whose activations fit the memory, by estimate.
 
     Args:
         model: a `models.base.Model`.
+        hparams: the recipe.
         shapes: of a run's batches.
         devices: of all workers together.
     """
     weights = sum(math.prod(weight.shape) for weight in model.weights) * 4
+    copies, cost = _COPIES + (hparams.ema > 0), training_cost(model, hparams)
     there, _ = memory_there()
-    room = _SHARE * there - _COPIES * weights if on_gpus() else min(_ON_CPU, there / 2 / devices)
+    room = _SHARE * there - copies * weights if on_gpus() else min(_ON_CPU, there / 2 / devices)
     value_bytes = 4 if model.compute_dtype == "float32" else 2
     return max(
-        -(-_fewest_parts(rows, int(room // model.cost.activation_bytes(1, *lengths, value_bytes)), model) // devices)
-        for rows, *lengths in shapes
+        -(-_fewest_parts(rows, int(room // cost.activation_bytes(1, source, target, value_bytes)), model) // devices)
+        for rows, source, target in shapes
     )
 
 

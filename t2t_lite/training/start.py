@@ -46,7 +46,7 @@ class Result:
     """Result of a training run.
 
     Attributes:
-        weights: path of the checkpoint that was scored: of averaged, best or newest weights.
+        weights: path of the checkpoint that was scored: of averaged, best, ema or newest weights.
         split: "test", or "dev" where there is no test set.
         scores: of that split.
         store: the run's prepared data.

@@ -27,13 +27,14 @@ from t2t_lite.ops.batch_shards import seed_of_row
 from t2t_lite.ops.graph import graph
 from t2t_lite.optimizers.base import Optimizer
 from t2t_lite.training.gradients import loss_and_gradients
+from t2t_lite.training.loss import target_weights
 from t2t_lite.training.split import Split
 
 
 class StepResult(NamedTuple):
     """Result of an update.
 
-    loss: per real target token, in nats, label smoothing included.
+    loss: per real target token, in nats, label smoothing included; with R-Drop without the divergence.
     grad_norm: the gradient's global norm before clipping, without the loss scale.
     stop: above 0 if any process would like to stop.
     applied: 1 if the update was applied or, in float16, left out so that the loss scale falls; 0 if it was bad.
@@ -50,7 +51,7 @@ class StepResult(NamedTuple):
 class _Settings(NamedTuple):
     """Inputs of an update besides the batch, in one array; the optimizer's numbers follow them.
 
-    tokens: target tokens of the global batch.
+    tokens: target tokens of the global batch, or the sum of their weights.
     stop: whether this process would like to stop.
     strict: whether to leave this update out if the one before was left out.
     """
@@ -83,11 +84,12 @@ class TrainStep:
         model: a `models.base.Model`; its variables were created under `strategy`.
         optimizer: of the model's trainable weights, in their order; made under `strategy` as well.
         strategy: OneDevice, Mirrored or MultiWorkerMirrored.
-        settings: of which label_smoothing, label_smoothing_over and clip_norm are read.
+        settings: of which label_smoothing, label_smoothing_over, r_drop and clip_norm are read.
         accumulate: parts of a replica's share of a batch, which it computes one after the other.
         seed: the recipe's.
         jit: compile with XLA: one program for each shape of batches, and, for several devices, one for the update.
         packed: batches have segments and positions as well.
+        weighted: batches have weights as well.
     """
 
     def __init__(
@@ -101,10 +103,11 @@ class TrainStep:
         seed: int,
         jit: bool,
         packed: bool = False,
+        weighted: bool = False,
     ) -> None:
         self._model, self._optimizer, self.strategy = model, optimizer, strategy
         self._smoothing = settings.label_smoothing, settings.label_smoothing_over
-        self._clip_norm, self._seed = settings.clip_norm, seed
+        self._clip_norm, self._r_drop, self._seed = settings.clip_norm, settings.r_drop, seed
         self.split = Split(strategy.num_replicas_in_sync, accumulate, model.balance_groups)
         self._jit = jit
         self._shards = 1 if jit else max(threads.num_parallel() // len(strategy.extended.worker_devices), 1)
@@ -113,7 +116,7 @@ class TrainStep:
         kinds = ("", "_segment", "_position") if packed else ("",)
         names = [side + kind for side in ("source", "target") for kind in kinds]
         cut = [self.split.devices, self.split.accumulate, None, None]
-        names += ["alignment"] if model.guided_alignment else []
+        names += ["alignment"] * (model.guided_alignment > 0) + ["weight"] * weighted
         # TensorFlow keeps int32 in the host's memory, where XLA's programs would wait for copies of it.
         self._ids = tf.int64 if jit else tf.int32
         self._batch_spec = {name: tf.TensorSpec(cut, self._ids) for name in names}
@@ -186,7 +189,8 @@ class TrainStep:
         Raises:
             OutOfMemoryError: there is not enough memory.
         """
-        lengths = {"source": source_length, "target": target_length, "alignment": target_length * source_length}
+        lengths = {"source": source_length, "target": target_length, "weight": target_length}
+        lengths["alignment"] = target_length * source_length
         batch = {name: np.ones((rows, lengths[name.partition("_")[0]]), np.int32) for name in self._batch_spec}
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = (*_Settings(_tokens(batch), 0.0, strict=1.0), *[0.0] * self._numbers)
@@ -199,11 +203,12 @@ class TrainStep:
             batch: as `Split.cut` returns it.
             part: its number, int32 scalar.
         """
-        tokens = tf.maximum(tf.math.count_nonzero(batch["target"], dtype=tf.float32), 1.0)
+        tokens = tf.reduce_sum(target_weights(batch))
+        tokens = tf.where(tokens > 0, tokens, 1.0)
         return self._gradients_of(self._part(batch, part), self._step_seed(step), part, tokens)
 
     def part_logits(self, batch: Mapping[str, Any], step: Any, part: Any) -> Any:
-        """Returns the logits of the same part with the same dropout, for inspection."""
+        """Returns the logits of the same part with the same dropout, that of R-Drop's first pass, for inspection."""
         rows = self._part(batch, part)
         return self._model(rows, seed=_part_seed(self._step_seed(step), part, rows))
 
@@ -342,6 +347,7 @@ class TrainStep:
             shards=self._shards,
             jit=self._jit,
             scale=None if loss_scale is None else loss_scale.value(),
+            r_drop=self._r_drop,
         )
 
     def _clip_and_apply(self, loss: Any, gradients: list[Any], stop: Any, settings: Any, before: Any) -> Any:
@@ -353,7 +359,7 @@ class TrainStep:
         wanted = (strict == 0) | (StepResult(*tf.unstack(before)).applied > 0)
         applied = tf.math.is_finite(loss) & tf.math.is_finite(norm) & wanted
         if self._jit:
-            self._optimizer.apply(gradients, *numbers, condition=applied)
+            self._apply(gradients, numbers, applied)
         else:
             tf.cond(applied, lambda: self._apply(gradients, numbers), lambda: False)
         scale: list[Any] = []
@@ -362,8 +368,10 @@ class TrainStep:
             applied |= lowered
         return tf.stack([loss, norm, stop, tf.cast(applied, tf.float32), *scale])
 
-    def _apply(self, gradients: list[Any], numbers: list[Any]) -> bool:
-        self._optimizer.apply(gradients, *numbers)
+    def _apply(self, gradients: list[Any], numbers: list[Any], condition: Any = None) -> bool:
+        self._optimizer.apply(gradients, *numbers, condition=condition)
+        if self._optimizer.ema is not None:
+            self._optimizer.ema.update(condition)
         return True
 
 
@@ -374,6 +382,9 @@ def _norm_of_one_array(gradients: Sequence[Any]) -> Any:
 
 
 def _tokens(batch: Mapping[str, np.ndarray]) -> float:
+    """By what losses are divided: the number of target tokens, or the sum of their weights; 1 if there are none."""
+    if "weight" in batch:
+        return float(batch["weight"].view(np.float32).sum(dtype=np.float64)) or 1.0
     return max(float(np.count_nonzero(batch["target"])), 1.0)
 
 

@@ -37,7 +37,7 @@ from t2t_lite.runs.started_from import keep_import
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
 from t2t_lite.signals import BEFORE_FIRST_STEP, Stopped, StopSignals
 from t2t_lite.text.line_breaks import breaks_as_spaces
-from t2t_lite.training.build import build_model, uses_xla
+from t2t_lite.training.build import build_model, training_cost, uses_xla
 from t2t_lite.training.comparable_scores import forget_scores
 from t2t_lite.training.compilations import Compilations, compile_threads
 from t2t_lite.training.describe import device_text, start_lines, start_warnings
@@ -80,6 +80,7 @@ class Trainer:
         with self.strategy.scope():
             self.model = build_model(spec.model, hparams, *sizes, training=True)
             problem.check_aligned(self.model.guided_alignment)  # of a model of one's own, the recipe may not say it
+            self._cost = training_cost(self.model, hparams)
             self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
             self.schedule = model_schedule(hparams, self.model)
             self.checkpoints = Checkpoints(
@@ -182,12 +183,12 @@ class Trainer:
             made = batches(split, plan, first_step=first, **how)
             stream = at_the_end.enter_context(contextlib.closing(made))
             told = self._make_callbacks(callbacks, first, stop)
-            planned = functools.partial(planned_flops, self.model.cost, split, plan)
+            planned = functools.partial(planned_flops, self._cost, split, plan)
             report = Report(
                 folder,
                 first,
                 steps,
-                cost=self.model.cost,
+                cost=self._cost,
                 flops=flops_before(self.output_dir, first, planned, self._others),
                 hparams={"hparams_set": self.spec.hparams_set, "model": self.spec.model, **to_dict(hparams)},
                 device_flops_per_second=device_flops_per_second(self.strategy, self.model.compute_dtype),
@@ -253,7 +254,7 @@ class Trainer:
         number = self._devices.accumulate or read_accumulate(self.output_dir, self.strategy.num_replicas_in_sync)
         if number is None:
             shapes = batch_shapes(self.spec.hparams.batch, self._plan)
-            number = choose_accumulate(self.model, shapes, self.strategy.num_replicas_in_sync)
+            number = choose_accumulate(self.model, self.spec.hparams, shapes, self.strategy.num_replicas_in_sync)
         return int(self.workers.broadcast(number))
 
     @functools.cached_property
@@ -280,8 +281,9 @@ class Trainer:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""
         accumulate, hparams = self.accumulate, self.spec.hparams
         shapes = batch_shapes(hparams.batch, self._plan)
-        largest = max(shapes, key=lambda shape: self.model.cost.activation_bytes(*shape, 4))
+        largest = max(shapes, key=lambda shape: self._cost.activation_bytes(shape[0], shape[1], shape[2], 4))
         how: dict[str, Any] = {"seed": hparams.seed, "jit": uses_xla(hparams, self.model), "packed": hparams.packing}
+        how["weighted"] = self.store.split("train").weights is not None
         while True:
             parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
             step = TrainStep(*parts, accumulate=accumulate, **how)

@@ -42,7 +42,7 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         (
             "decoder",
             ["--output_dir=a", "--checkpoint=bset"],
-            "argument --checkpoint: 'bset' is neither best, averaged, newest nor a step such as 1000. Did you mean",
+            "argument --checkpoint: 'bset' is neither best, averaged, ema, newest nor a step such as 1000. Did you",
         ),
     ],
 )

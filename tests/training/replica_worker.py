@@ -84,7 +84,8 @@ def recipe(model: str, dropout: float) -> config.HParams:
         return MoeHParams(**EXPERTS, cells=16, dropout=dropout)
     if model == "transformer_moe":
         return TransformerMoeHParams(**EXPERTS, num_layers=2, num_heads=2, dropout=dropout)
-    return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout)
+    more: dict[str, Any] = {"r_drop": 5.0, "ema": 0.8} if model == "r_drop" else {}
+    return TransformerHParams(num_layers=1, d_model=32, d_ff=64, num_heads=2, dropout=dropout, **more)
 
 
 @contextlib.contextmanager
@@ -145,6 +146,8 @@ def train(
     variables = {w.path: w.value for w in model.weights}
     for i, slots in enumerate(optimizer.slots):
         variables |= {f"{name}/{i}": slot for name, slot in slots.items()}
+    if optimizer.ema is not None:
+        variables |= {f"ema/{i}": average for i, average in enumerate([*optimizer.ema.averages, optimizer.ema.updates])}
     if optimizer.loss_scale is not None:
         variables |= {f"loss_scale/{name}": variable for name, variable in optimizer.loss_scale.variables.items()}
     copies = {name: strategy.experimental_local_results(variable) for name, variable in variables.items()}

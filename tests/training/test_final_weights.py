@@ -10,8 +10,10 @@ import pytest
 
 from t2t_lite.errors import DataError
 from t2t_lite.metrics.score import Score
+from t2t_lite.optimizers.ema import Ema
+from t2t_lite.optimizers.sgd import SGD
 from t2t_lite.runs.checkpoint import Checkpoints, find
-from t2t_lite.runs.checkpoint_files import AVERAGED, BEST
+from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA
 from t2t_lite.runs.default_weights import FILE
 from t2t_lite.training.evaluate import Scores
 from t2t_lite.training.final_weights import choose_weights
@@ -20,10 +22,12 @@ from t2t_lite.training.final_weights import choose_weights
 class Run:
     """A folder with checkpoints whose weights are one number, and what each number scores on dev."""
 
-    def __init__(self, folder: Path, scores: dict[float, tuple[float, float]]) -> None:
-        self.folder, self._model, self._scores = folder, keras.layers.Dense(1), scores
+    def __init__(self, folder: Path, scores: dict[float, tuple[float, float]], ema: bool = False) -> None:
+        self.folder, self._model, self.scores = folder, keras.layers.Dense(1), scores
         self._model.build((None, 1))
-        self._checkpoints = Checkpoints(folder, self._model, keep=9)
+        self._optimizer = SGD([weight.value for weight in self._model.weights])
+        self._optimizer.ema = Ema(0.9, self._optimizer.variables) if ema else None
+        self._checkpoints = Checkpoints(folder, self._model, self._optimizer, keep=9)
         self.evaluations = 0
 
     @property
@@ -34,6 +38,8 @@ class Run:
     def save(self, step: int, value: float, kind: str | None = None) -> None:
         for weight in self._model.weights:
             weight.assign(np.full(weight.shape, value))
+        if self._optimizer.ema is not None:
+            self._optimizer.ema.update()
         if kind:
             self._checkpoints.save_weights(kind, step)
         else:
@@ -42,7 +48,7 @@ class Run:
     def choose(self, number: int) -> tuple[str, Scores | None, list[str]]:
         def evaluate() -> Scores:
             self.evaluations += 1
-            score, loss = self._scores[self.weights]
+            score, loss = self.scores[round(self.weights, 4)]
             return Scores(loss, 0.5, Score("BLEU", score, "BLEU|...", ""), ["a"], ["b"], 0, kind="bleu")
 
         said: list[str] = []
@@ -98,6 +104,39 @@ def test_the_better_on_dev_is_taken_and_is_the_default(
         "averaged": averaged,
         "best": best,
     }
+
+
+@pytest.mark.parametrize(
+    ("number", "scores", "default"),
+    [
+        (2, {1.0: (1.0, 1.0), 2.5: (1.0, 1.0), 1.75: (2.0, 9.0)}, EMA),
+        (2, {1.0: (1.0, 1.0), 2.5: (1.0, 0.9), 1.75: (1.0, 0.9)}, AVERAGED),
+        (2, {1.0: (3.0, 1.0), 2.5: (1.0, 0.9), 1.75: (2.0, 0.9)}, BEST),
+        (1, {1.0: (1.0, 1.0), 1.75: (2.0, 1.0)}, EMA),  # no mean
+        (1, {1.0: (2.0, 1.0), 1.75: (1.0, 1.0)}, BEST),
+    ],
+)
+def test_a_moving_average_is_chosen_like_them(
+    tmp_path: Path, number: int, scores: dict[float, tuple[float, float]], default: str
+) -> None:
+    run = Run(tmp_path, scores, ema=True)
+    run.save(10, 1.0)
+    run.save(10, 1.0, BEST)  # an update more, to the same weights
+    run.save(20, 2.0)
+    run.save(1030, 3.0)
+    # After 1 and 1: 1. After 2, with 3/12 of it: 1.75. After 3, with 4/13 of that: 2.615...
+    value = (4 * 1.75 + 9 * 3) / 13
+    run.scores = {round(value, 4) if key == 1.75 else key: score for key, score in scores.items()}
+    path, found, said = run.choose(number)
+    wanted = {AVERAGED: (2.5, "averaged/model-1030"), BEST: (1.0, "best/model-10"), EMA: (value, "ema/model-1030")}
+    assert (run.weights, path) == (pytest.approx(wanted[default][0]), wanted[default][1])
+    assert found is not None
+    assert said[0].endswith(f"Taking the {default} weights.")
+    assert "; ema BLEU" in said[0]
+    assert find(run.folder) == str(run.folder / path)
+    assert find(run.folder, "ema") == str(run.folder / "ema" / "model-1030")
+    run.save(1040, 4.0, BEST)  # the run goes on
+    assert find(run.folder) == str(run.folder / "best" / "model-1040")
 
 
 def test_where_one_checkpoint_is_to_be_averaged_the_best_is_taken_unseen(make_run: MakeRun) -> None:

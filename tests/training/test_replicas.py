@@ -33,20 +33,21 @@ GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T = (
 GRU = f"{FLOAT}:adam:gru"  # a user's model, from examples/my_model
 # With noise in gates, and with losses that are squares of sums over groups of rows.
 MOE, TRANSFORMER_MOE = f"{FLOAT}:adam:moe", f"{FLOAT}:adam:transformer_moe"
+R_DROP, R_DROP_PARTS = f"{FLOAT}:adam:r_drop", f"{PARTS}:adam:r_drop"
 MOE_PARTS, PACKED = f"{PARTS}:adam:transformer_moe", f"{FLOAT}:adam:transformer:packing"
 CASES = {1: (FLOAT,), 2: (FLOAT,)}
 MODELS = (RNN, GNMT, GNMT_V2, WRAPPER, VINYALS, CONVOLUTIONS, BYTENET, BYTENET_T2T, GRU, MOE, TRANSFORMER_MOE)
 # More devices, bfloat16, other models: nightly.
 OTHERS = {
-    1: (FLOAT, PLAIN, PLAIN_PARTS, BFLOAT, HALF, PACKED, *MODELS),
-    2: (PARTS, BFLOAT, HALF, *MODELS),
-    3: (BFLOAT, PACKED, MOE_PARTS, *MODELS),
+    1: (FLOAT, PLAIN, PLAIN_PARTS, BFLOAT, HALF, PACKED, R_DROP, *MODELS),
+    2: (PARTS, BFLOAT, HALF, R_DROP, *MODELS),
+    3: (BFLOAT, PACKED, MOE_PARTS, R_DROP_PARTS, *MODELS),
     5: (FLOAT, TRANSFORMER_MOE),  # of 5 devices, one has no group of rows
     7: (FLOAT, PARTS),
     8: (FLOAT, TRANSFORMER_MOE),
 }
 # Each of two devices computes its part in two shards of rows.
-SHARDED = {2: (FLOAT, VINYALS, BYTENET_T2T, MOE)}
+SHARDED = {2: (FLOAT, R_DROP, VINYALS, BYTENET_T2T, MOE)}
 
 Results = dict[int, dict[str, np.ndarray]]
 

@@ -1,7 +1,7 @@
 """A run that stops and goes on ends as if it had never stopped, bit for bit; tested with the real command.
 
-On one device the run ends at step 10, is moved and goes on to step 20. On two devices it is killed in the middle,
-after its checkpoint.
+On one device the run, with R-Drop and a moving average, ends at step 10, is moved and goes on to step 20. On two
+devices it is killed in the middle, after its checkpoint.
 """
 
 import dataclasses
@@ -12,11 +12,15 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
-from t2t_lite.runs.checkpoint import find
+from t2t_lite.runs.checkpoint import find, variable_key
+from t2t_lite.runs.default_weights import FILE
+from t2t_lite.runs.open_run import open_run
 from t2t_lite.version import local_version
 from tests import commands
 from tests.checkpoints import assert_same_bits, tensors
@@ -91,7 +95,7 @@ def flags(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def moved(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    folder = tmp_path_factory.mktemp("moved")
+    folder, flags = tmp_path_factory.mktemp("moved"), [*flags, "--hparams=r_drop=5,ema=0.9"]
     whole = Command.start(folder / "whole", *flags)
     Command.start(folder / "before", *flags, "--train_steps=10").finish()
     (folder / "before").rename(folder / "after")
@@ -132,6 +136,21 @@ def test_weights_and_moments_are_equal_bit_for_bit(runs: Runs) -> None:
     # And they are not what they were when the run stopped.
     before = tensors(runs.in_two, 10)
     assert sum((before[key] != found[key]).any() for key in found) > len(found) / 2
+
+
+@pytest.mark.nightly
+def test_the_moving_average_is_in_checkpoints_scored_and_opened(moved: Runs) -> None:
+    newest = tensors(moved.in_two, 20)
+    averages = {key.removeprefix("ema/"): value for key, value in newest.items() if key.startswith("ema/")}
+    for folder in (moved.whole, moved.in_two):
+        written = tf.train.load_checkpoint(find(folder, "ema"))
+        for key, value in averages.items():
+            np.testing.assert_array_equal(written.get_tensor(f"weights/{key}"), value)
+        assert sorted(json.loads((folder / FILE).read_text(encoding="utf-8"))["dev"]) == ["averaged", "best", "ema"]
+    assert any((value != newest[f"weights/{key}"]).any() for key, value in averages.items())
+    opened = open_run(moved.in_two, checkpoint="ema").model
+    for weight in opened.trainable_weights:
+        np.testing.assert_array_equal(weight.numpy(), averages[variable_key(weight.path)])
 
 
 @pytest.mark.commit("killed")

@@ -86,7 +86,7 @@ def test_it_is_the_least_that_fits(model: Any, monkeypatch: pytest.MonkeyPatch, 
     room = share * largest_part(model.cost, SHAPES, Split(1, 1), 4)
     monkeypatch.setattr(module, "_ON_CPU", room)
     monkeypatch.setattr(module, "on_gpus", lambda: False)
-    found = choose_accumulate(model, SHAPES, devices)
+    found = choose_accumulate(model, model.hparams, SHAPES, devices)
 
     def fits(accumulate: int) -> bool:
         split = Split(devices, accumulate, groups)
@@ -102,4 +102,4 @@ def test_a_gpu_also_holds_the_weights(make_model: Callable[..., Any], monkeypatc
     monkeypatch.setattr(module, "on_gpus", lambda: True)
     for memory, wanted in ((1.25 * (largest + 5 * weights) + 8, 1), (1.25 * (largest / 2 + 5 * weights) + 8, 2)):
         monkeypatch.setattr(module, "memory_there", lambda memory=memory: (memory, "a GPU's"))
-        assert choose_accumulate(model, SHAPES[:1], 1) == wanted
+        assert choose_accumulate(model, model.hparams, SHAPES[:1], 1) == wanted
