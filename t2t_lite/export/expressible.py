@@ -14,7 +14,7 @@ from t2t_lite.recipe_text import value_text
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
 
-PADDING, END, UNKNOWN = SPECIAL = ("<pad>", "</s>", "<unk>")
+PADDING, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 
 _ANY = (
     *("num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "share_embeddings"),
@@ -80,7 +80,8 @@ def check_text(name: str, vocabularies: Sequence[AnyVocabulary], outputs: Output
                 f"{vocabulary.suffix[1:]}; export it with --format=saved_model."
             )
         pieces = list_pieces(vocabulary)
-        if twice := {piece for piece in pieces if piece in SPECIAL} | ({""} & set(pieces)):
+        names = {END, UNKNOWN, ""} | ({PADDING} if name == "huggingface" else set())  # Marian has no padding
+        if twice := names & set(pieces):
             raise UsageError(
                 f"{engine} gives the name {min(twice)!r} to a piece of its own, and this vocabulary has an ordinary "
                 "piece of that name; export it with --format=saved_model."

@@ -169,7 +169,7 @@ def read_pieces(data: bytes, name: str, size: int) -> list[str]:
         lines = data.decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(f"{name} is no UTF-8 text.") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(lines[: size + 1], 1):
         match = _PIECE.fullmatch(line[:_LONGEST].removesuffix("\r"))
         if not match or int(match[2]) in pieces:
             raise DataError(
@@ -177,7 +177,7 @@ def read_pieces(data: bytes, name: str, size: int) -> list[str]:
             )
         pieces[int(match[2])] = _unquote(match[1])
     if sorted(pieces) != list(range(size)):
-        raise DataError(f"{name} has {len(pieces):,} pieces, and the model {size:,}: it is of another model.")
+        raise DataError(f"{name} has {len(lines):,} pieces, and the model {size:,}: it is of another model.")
     found = [pieces[i] for i in range(size)]
     check_pieces(found, name)
     return found

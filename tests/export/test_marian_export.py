@@ -1,6 +1,7 @@
 """Exports to Marian: an import comes out as it went in, and a model that was trained here opens again."""
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,16 @@ def test_an_import_comes_out_as_it_went_in(tmp_path: Path, name: str) -> None:
     for key in ("beam-size", "normalize", "word-penalty", "relative-paths"):
         assert searches[0][key] == searches[1][key]
     assert searches[0]["max-length-factor"] == 3  # Marian's own, where a folder says none
+
+
+@pytest.mark.commit
+def test_a_piece_of_marian_may_be_named_as_padding(tmp_path: Path) -> None:
+    folder = shutil.copytree(GOLDEN / "labels", tmp_path / "model")
+    vocabulary = folder / "opus.spm.vocab.yml"
+    *rows, last = vocabulary.read_text("utf-8").split("\n")[:-1]
+    vocabulary.write_text("".join(f"{row}\n" for row in [*rows, f'"<pad>": {last.rpartition(" ")[2]}']), "utf-8")
+    version = _round_trip(tmp_path, folder)
+    assert yaml.load((version / "vocab.yml").read_bytes(), yaml.BaseLoader)["<pad>"] == "74"
 
 
 @pytest.mark.nightly

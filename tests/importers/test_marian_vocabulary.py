@@ -3,6 +3,7 @@
 import io
 import random
 import shutil
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,17 @@ def test_a_damaged_list_of_pieces(row: str, message: str) -> None:
         read_pieces(f"</s>: 0\n<unk>: 1\n{row}\n".encode(), "vocab.yml", 3)
     with pytest.raises(DataError, match="begins with"):
         read_pieces(b"a: 0\n</s>: 1\n<unk>: 2\n", "vocab.yml", 3)
+
+
+def test_a_list_of_many_pieces_takes_little_memory() -> None:
+    data = "".join(f'"{i}": {i}\n' for i in range(100_000)).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="has 100,000 pieces, and the model 75"):
+            read_pieces(data, "vocab.yml", 75)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("data", [b"{}", b"[]", b"x", b'{"format": 2}'])
