@@ -30,10 +30,9 @@ class Search(abc.ABC):
     one handles both cases.
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
-    result, "max_lengths", the "model"'s own, and after `force` the "prefix" [B, P]. `beams` holds the rest: "index" of
-    the step, "done" [B], "alive"
-    [B, K, L] (the unfinished hypotheses), the model's "state", and with a constraint its state, "constraint". A
-    subclass adds its own.
+    result, "max_lengths", the "model"'s own, and after `force` the "prefix" [B, P + 1]. `beams` holds the rest: "index"
+    of the step, "done" [B], "alive" [B, K, L] (the unfinished hypotheses), the model's "state", and with a constraint
+    its state, "constraint". A subclass adds its own.
 
     Args:
         model: a `models.base.Model`.

@@ -78,6 +78,8 @@ def test_a_device_is_written_to_and_stays() -> None:
         ([RUN, "--sampler=random", "--beam_size=2"], "--beam_size is of beam search, and does not go with --sampler"),
         ([RUN, "--pretty", "--json"], "--json does not go with --pretty"),
         ([RUN, "--alignments=hard", "--split_sentences"], "--alignments does not go with --split_sentences"),
+        ([RUN, "--prefix=x", "--split_sentences"], "--prefix does not go with --split_sentences"),
+        ([RUN, "--word_scores", "--nbest=2"], "--word_scores goes with --json"),
         ([RUN, "--pretty", "--split_sentences"], "--split_sentences does not go with --pretty"),
         ([], "give --output_dir=RUN or --saved_model=DIR"),
         ([RUN, "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
