@@ -38,7 +38,7 @@ def _equation(logits: np.ndarray, smoothing: float, over: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("smoothing", "over"), [(0.0, "all"), (0.1, "all"), (0.1, "others")])
-@pytest.mark.parametrize("jit", [pytest.param(True, marks=pytest.mark.commit), False])
+@pytest.mark.parametrize("jit", [pytest.param(True, marks=pytest.mark.nightly), False])
 def test_losses_and_gradients_are_those_of_the_equation(smoothing: float, over: str, jit: bool) -> None:
     shares, factors = target_shares(V, smoothing, over), np.array([1.0, ALPHA / 4])
 
@@ -100,8 +100,13 @@ def plain(model: Any) -> list[np.ndarray]:
     return [entropy.numpy(), *(tf.convert_to_tensor(g).numpy() for g in tape.gradient(whole, weights))]
 
 
-@pytest.mark.commit
-@pytest.mark.parametrize(("shards", "jit"), [(1, False), (3, False), pytest.param(1, True, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("shards", "jit"),
+    [
+        pytest.param(1, False, marks=pytest.mark.commit),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in ((3, False), (1, True))),
+    ],
+)
 def test_a_model_has_the_gradients_of_plain_differentiation(
     model: Any, plain: list[np.ndarray], shards: int, jit: bool
 ) -> None:
