@@ -165,7 +165,7 @@ def test_what_has_changed_is_said(tmp_path: Path, before: dict[str, Any], now: d
 @pytest.mark.parametrize("starts", [[], [{"first_step": 1, "computed": 3}]])
 def test_where_it_is_not_known_that_is_said(tmp_path: Path, starts: list[dict[str, Any]]) -> None:
     [remark] = remarks(_note(tmp_path, *starts), 11, COMPUTED)
-    assert remark.startswith("run.json does not say how the steps until 10 were computed.")
+    assert remark.startswith("run.json does not say how the steps until 10 were computed: the last bits")
 
 
 @pytest.mark.parametrize("numbers", [(0, 1), (1, 10**9), ("2", 1), (None, None)])
