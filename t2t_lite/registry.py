@@ -43,7 +43,9 @@ def _own_files(folder: str, *names: str) -> dict[str, str]:
     """The module of each of `names` in a folder of this package; without names, of each file that registers its own."""
     files = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / folder)])]
     return {
-        name: f"t2t_lite.{folder}.{name}" for name in names or files if name not in ("base", "choices", "loss_scale")
+        name: f"t2t_lite.{folder}.{name}"
+        for name in names or files
+        if name not in ("base", "choices", "ema", "loss_scale")
     }
 
 
