@@ -57,6 +57,8 @@ def train(
     options, changes = dict(problem_options or {}), dict(overrides or {})
     if (steps := settings.pop("train_steps", None)) is not None:
         changes["train_steps"] = steps
+    if settings.get("accumulate") == "auto":
+        del settings["accumulate"]
     for name, value in settings.items():
         if name not in taken and name not in FLAG_OPTIONS:
             raise UsageError(f"train takes no setting {name!r}.{did_you_mean(name, [*taken, *FLAG_OPTIONS])}")

@@ -145,7 +145,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _accumulate(text: str) -> int | None:
-    return None if text == "auto" else common.positive(text)
+    try:
+        return None if text == "auto" else common.positive(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor auto") from None
 
 
 def _add_start_flags(parser: common.Parser) -> None:

@@ -8,7 +8,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from t2t_lite.distributed.cluster import STRATEGIES
 from t2t_lite.distributed.rendezvous import DEFAULT_SECONDS
+from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.recipe_request import RecipeRequest
 
@@ -40,6 +42,16 @@ class StartRequest:
     join_timeout: float = DEFAULT_SECONDS
     skip_bad_batches: int = 0
     callbacks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a number or a strategy that cannot be, as Python may give it."""
+        for name, least in {"devices": 1, "accumulate": 1, "skip_bad_batches": 0}.items():
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < least):
+                raise UsageError(f"{name}={value!r} is not a whole number of at least {least}.")
+        if self.strategy not in STRATEGIES:
+            near = did_you_mean(str(self.strategy), STRATEGIES)
+            raise UsageError(f"strategy={self.strategy!r} is none of {', '.join(STRATEGIES)}.{near}")
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what was asked for, without what is at its default, as JSON gives it back."""

@@ -23,6 +23,10 @@ from t2t_lite.runs.metrics_log import Report
 from t2t_lite.training.step import TrainStep
 
 _SHOWN = 10  # variables, where all gradients are finite
+_OF_FLOAT16 = (
+    " In float16 a number above 65,504 is infinite; a new run with precision=bfloat16 or float32 (and "
+    "--warm_start_from, for these weights) holds larger ones."
+)
 
 Batch = Mapping[str, np.ndarray]
 
@@ -36,6 +40,7 @@ class NonFiniteGuard:
         not_finite: returns the names of weights that hold numbers which are not finite.
         tolerated: how many bad batches the run may leave out.
         skipped: how many it has left out so far.
+        precision: of the products.
         writes: whether this process writes the report.
     """
 
@@ -48,11 +53,13 @@ class NonFiniteGuard:
         *,
         tolerated: int,
         skipped: int,
+        precision: str = "float32",
         writes: bool = True,
     ) -> None:
         self._folder, self._report = Path(output_dir), report
         self._diagnose, self._not_finite = diagnose, not_finite
         self._tolerated, self._skipped, self._writes = tolerated, skipped, writes
+        self._advice = DIVERGED_ADVICE + (_OF_FLOAT16 if precision == "float16" else "")
 
     @property
     def tolerates(self) -> bool:
@@ -84,10 +91,10 @@ class NonFiniteGuard:
         if diverged:
             raise TrainingError(
                 f"{said} {len(diverged)} weights, such as {diverged[0]}, are not finite, so no other batch can help: "
-                f"the run has diverged. {DIVERGED_ADVICE}"
+                f"the run has diverged. {self._advice}"
             )
         more = self._skipped + 1
-        raise TrainingError(f"{said} {DIVERGED_ADVICE} --skip_bad_batches={more} leaves out {more} such in all.")
+        raise TrainingError(f"{said} {self._advice} --skip_bad_batches={more} leaves out {more} such in all.")
 
 
 def diagnose(

@@ -306,7 +306,8 @@ class Trainer:
         before = max((line.get(SKIPPED, 0) for line in read_metrics(self.output_dir)), default=0)
         skipped, writes = int(self.workers.broadcast(before)), self.workers.is_chief
         parts = (self.output_dir, report, describe, self.checkpoints.not_finite)
-        return NonFiniteGuard(*parts, tolerated=tolerated, skipped=skipped, writes=writes)
+        how: dict[str, Any] = {"tolerated": tolerated, "skipped": skipped, "precision": self.model.compute_dtype}
+        return NonFiniteGuard(*parts, **how, writes=writes)
 
     def finish(self) -> tuple[str, str, Scores]:
         """Averages the last checkpoints and scores the test set (or dev, where there is no test set).

@@ -299,7 +299,7 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
         (lambda: t2t_lite.load(folder / "checkpoints" / "model-41"), "There is no checkpoint '41'"),
         (lambda: train(vocabsize=3), r"takes no setting 'vocabsize'.*vocab_size"),
         (lambda: train(options={"train_size": 3}), "takes no setting 'options'"),
-        (lambda: train(train_steps=0), "hparams: train_steps=0 must be "),
+        (lambda: train(train_steps=0, accumulate="auto"), "hparams: train_steps=0 must be "),
         (lambda: train(shared_vocab=False, vocabulary="a"), "shared_vocab=False is about a vocabulary that is trained"),
         (lambda: t2t_lite.train("toy_end", "tiny", tmp_path), "toy_end"),
     ]

@@ -113,6 +113,12 @@ def test_describe_refuses_a_start_that_training_refuses(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_accumulate_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        trainer.main(["--accumulate=Auto"])
+    assert "'Auto' is not a whole number of at least 1, nor auto" in capsys.readouterr().err
+
+
 @pytest.fixture
 def started(tmp_path: Path) -> Path:
     """A run that has been started, and has no checkpoint yet."""

@@ -4,10 +4,11 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from t2t_lite.errors import DataError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.data_request import DataRequest
 from t2t_lite.runs.run_log import RUN_FILE, read_request, read_starts, record_start
 from t2t_lite.runs.start_request import StartRequest
@@ -88,3 +89,18 @@ def test_an_end_that_cannot_be_written_hides_no_error(tmp_path: Path, caplog: py
         lose()
     (record,) = caplog.records
     assert "run.json: the end of this start could not be noted: No such file or directory." in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"devices": "2"}, r"devices='2' is not a whole number of at least 1\."),
+        ({"devices": 0}, "devices=0 is not"),
+        ({"accumulate": 1.5}, r"accumulate=1\.5 is not"),
+        ({"skip_bad_batches": -1}, "skip_bad_batches=-1 is not a whole number of at least 0"),
+        ({"strategy": "mirorred"}, r"strategy='mirorred' is none of auto, .*Did you mean 'mirrored'\?"),
+    ],
+)
+def test_what_python_asks_for_is_checked(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        StartRequest(output_dir="run", **settings)

@@ -173,6 +173,6 @@ def test_an_overflow_at_the_smallest_scale_is_a_bad_batch(
     monkeypatch.setattr(loss_scale, "_FIRST", OVERFLOWS)
     monkeypatch.setattr(loss_scale, "_LEAST", OVERFLOWS / 2)
     with pytest.raises(
-        TrainingError, match=r"^Step 2: the loss is \d.* and the gradient's norm (nan|inf)\. The update"
+        TrainingError, match=r"^Step 2: the loss is \d.* and the gradient's norm (nan|inf)\. The update.* In float16"
     ):
         _trainer(tmp_path, toy_store, small_hparams, 6).run()

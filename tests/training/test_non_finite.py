@@ -220,6 +220,9 @@ def test_an_examination_that_fails_does_not_hide_the_step(tmp_path: Path) -> Non
             match=r"^Step 3: the loss is nan .*bad_step_3\.json has only these numbers, because .*Error\)",
         ):
             guard(3, {}, math.nan, 1.0)
+        guard = NonFiniteGuard(tmp_path, report, fail, list, tolerated=0, skipped=0, precision="float16")
+        with pytest.raises(TrainingError, match="In float16 a number above 65,504 is infinite; a new run with"):
+            guard(3, {}, math.nan, 1.0)
     written = json.loads((tmp_path / "bad_step_3.json").read_text(encoding="utf-8"))
     assert written["loss"] == "nan"
     assert "out of bounds" in written["not_examined"]
