@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from t2t_lite.ops import threads
 from t2t_lite.signals import reinstall_handlers
 
 _BFLOAT16_SINCE = (8, 0)  # compute capability
+_KEYS = 1000  # more than a strategy has groups of devices
+_strategies = itertools.count()
 _MOST_BLOCKS = 4  # of rows: each has gradients of its own for all weights, which must be added up
 
 
@@ -75,7 +78,13 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":
         return tf.distribute.OneDeviceStrategy(f"/{names[0]}")
-    return tf.distribute.MirroredStrategy(names)
+    return _mirrored(names)
+
+
+def _mirrored(names: list[str]) -> tf.distribute.Strategy:
+    """A strategy whose sums have other keys than those of earlier ones: TensorFlow keeps what a key stands for."""
+    keys = {"_collective_key_base": _KEYS * next(_strategies)}
+    return type("MirroredStrategy", (tf.distribute.MirroredStrategy,), keys)(names)
 
 
 def available_devices() -> tuple[str, int]:

@@ -11,6 +11,7 @@ from t2t_lite.distributed import devices as module
 from t2t_lite.distributed.devices import Devices, auto_precision, check_devices, make_strategy, number_of_devices
 from t2t_lite.errors import UsageError
 from t2t_lite.training.describe import precision_warning
+from tests import commands
 
 CLUSTER = json.dumps({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 0}})
 
@@ -100,3 +101,10 @@ def test_where_tensorflow_has_begun_cpus_stay_as_they_are_and_gpus_are_used_as_t
         tf.config.experimental.set_memory_growth(gpu, True)
     (device,) = make_strategy(Devices(1)).extended.worker_devices
     assert device.endswith("GPU:0")
+
+
+@pytest.mark.commit
+def test_trainings_of_one_process_do_not_take_each_others_sums() -> None:
+    """TensorFlow keeps the shape that a sum had under a key, and a strategy begins with the same keys as another."""
+    done = commands.run("tests.distributed.strategies_worker")
+    assert (done.returncode, done.stdout) == (0, b"6.0 10.0 14.0\n"), done.stderr.decode()
