@@ -13,8 +13,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is impor
 # LLVM's optimisations take most of XLA's time, and change how fast its programs are.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is imported: tests/commands.py must fork no threads
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a background job; commands would inherit this
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# In a background job and under nohup they are ignored; commands would inherit this.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 SLOW = ("system", "training", "importers", "models", "export", "client", "examples", "cli")  # folders, slowest first
 

@@ -1,6 +1,6 @@
 """The quarter of an hour on a GPU, rehearsed on the CPU: all commands of benchmarks/gpu/quarter.py, with small sizes.
 
-A long test: nineteen processes that load TensorFlow.
+A long test: eighteen processes that load TensorFlow.
 """
 
 import re
@@ -20,9 +20,9 @@ def test_every_part_runs_and_shows_its_figure(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stdout + done.stderr
     parts = dict(re.findall(r"^== (\w+): status 0, \d+ s\n((?:(?!==).*\n)*)", done.stdout, re.MULTILINE))
-    assert len(parts) == 19
+    assert len(parts) == 18
     timed = {"big"} | {name for name in parts if name.startswith("base")}
-    assert len(timed) == 8
+    assert len(timed) == 7
     for name in timed:
         assert re.search(r"[\d.]+ s a step .* target tokens/s, .*; first step [\d.]+ s", parts[name]), name
     for name in ("search", "search_512", "search_one"):
