@@ -207,7 +207,7 @@ def positive(text: str) -> int:
 
 
 def above_zero(what: str, limit: float = math.inf) -> Callable[[str], float]:
-    """Returns the `type` of a flag for a number above 0 and below `limit`; `what` says so in the message."""
+    """Returns the `type` of a flag for a number above 0 and below `limit`; `what` names it in the message."""
 
     def read(text: str) -> float:
         try:

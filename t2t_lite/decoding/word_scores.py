@@ -37,7 +37,7 @@ def word_scores(vocabulary: AnyVocabulary, ids: Sequence[int], values: Sequence[
     """Returns the scores of an output.
 
     A piece belongs to the last word of the text up to it. One that adds no character to the text, such as a space of
-    its own or the first bytes of a character, belongs to the word that goes on after it.
+    its own or the first bytes of a character, belongs to the word that continues after it.
 
     Args:
         vocabulary: of the targets.

@@ -63,7 +63,7 @@ class TransformerHParams(HParams):
     )
     share_embeddings: bool = field(True, "one matrix for source, target and softmax (section 3.4)")
     share_between_vocabularies: bool = field(
-        False, "source and target share it, too, if each has a vocabulary of its own, of as many pieces; imports say so"
+        False, "source and target share it, too, if each has a vocabulary of its own, of as many pieces; imports set it"
     )
     initial_weights: Literal["glorot", "fairseq09", "fairseq012"] = field(
         "glorot", "see docs/multi30k.md; not in the paper"

@@ -135,7 +135,7 @@ def test_a_moving_average_is_chosen_like_them(
     assert "; ema BLEU" in said[0]
     assert find(run.folder) == str(run.folder / path)
     assert find(run.folder, "ema") == str(run.folder / "ema" / "model-1030")
-    run.save(1040, 4.0, BEST)  # the run goes on
+    run.save(1040, 4.0, BEST)  # the run continues
     assert find(run.folder) == str(run.folder / "best" / "model-1040")
 
 
@@ -162,7 +162,7 @@ def test_where_there_is_no_best_the_mean_is_taken(make_run: MakeRun) -> None:
 def test_the_choice_counts_until_a_new_best_is_found(make_run: MakeRun, best: tuple[float, float]) -> None:
     run = make_run({2.5: (1.0, 1.0), 1.0: best})
     path, _, _ = run.choose(2)
-    run.save(1040, 4.0)  # the run goes on
+    run.save(1040, 4.0)  # the run continues
     assert find(run.folder) == str(run.folder / path)
     run.save(1040, 4.0, BEST)
     assert find(run.folder) == str(run.folder / "best" / "model-1040")

@@ -1,6 +1,6 @@
 """A run that stops and goes on ends as if it had never stopped, bit for bit; tested with the real command.
 
-On one device the run, with R-Drop and a moving average, ends at step 10, is moved and goes on to step 20. On two
+On one device the run, with R-Drop and a moving average, ends at step 10, is moved and resumes to step 20. On two
 devices it is killed in the middle, after its checkpoint.
 """
 
