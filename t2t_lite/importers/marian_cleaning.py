@@ -79,11 +79,9 @@ def _rule(pattern: str, text: str) -> tuple[str, str] | None:
         return _controls(), text
     if _ZERO_WIDTH.fullmatch(pattern):
         codes = [int(code, 16) for code in re.findall(r"[0-9A-Fa-f]{4}", pattern)]
-        return (
-            None
-            if any(code < 0x80 or 0xD800 <= code < 0xE000 for code in codes)
-            else (f"[{''.join(map(chr, codes))}]", text)
-        )
+        if any(code < 0x80 or 0xD800 <= code < 0xE000 for code in codes):
+            return None
+        return f"[{''.join(map(chr, codes))}]", text
     character, rest = pattern[:1], pattern[1:]
     if rest not in ("", " *") or character in r"\.[](){}*+?^$|" or set(text) & set("\\&\n"):
         return None

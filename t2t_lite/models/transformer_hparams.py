@@ -97,6 +97,10 @@ class TransformerHParams(HParams):
             raise UsageError(
                 f"hparams: d_model={self.d_model} must be even: sines and cosines alternate (section 3.5)."
             )
+        if self.share_between_vocabularies and not self.share_embeddings:
+            raise UsageError(
+                "hparams: share_between_vocabularies=true needs share_embeddings=true, which is what it extends."
+            )
         if self.alignment_layer > self.decoder_layers:
             raise UsageError(
                 f"hparams: alignment_layer={self.alignment_layer}: the decoder has {self.decoder_layers} layers, "

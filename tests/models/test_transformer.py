@@ -101,6 +101,8 @@ def test_equals_the_papers_equations(name: str) -> None:
 def test_vocabularies_of_two_sizes_share_no_table() -> None:
     with pytest.raises(UsageError, match="have 30 and 31 pieces, so that they cannot share a table"):
         _model(config.replace(TINY, share_between_vocabularies=True), 30, 31, False)
+    with pytest.raises(UsageError, match="needs share_embeddings=true"):
+        config.replace(TINY, share_between_vocabularies=True, share_embeddings=False)
 
 
 def test_a_packed_row_equals_its_pairs_alone(model: Transformer) -> None:
