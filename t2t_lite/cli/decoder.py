@@ -5,6 +5,7 @@ import sys
 
 from t2t_lite.cli import common, flags, line_source
 from t2t_lite.cli.decode import DecodeRequest, decode
+from t2t_lite.cli.huge_pages import restart_with_huge_pages
 from t2t_lite.groups import DECODE, OF_OUTPUTS
 
 # The flags for what is fixed in an exported model.
@@ -22,6 +23,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(request: DecodeRequest) -> int:
+    restart_with_huge_pages()
     decode(request, common.Interrupts().check)
     return 0
 

@@ -6,6 +6,7 @@ import socket
 import sys
 
 from t2t_lite.cli import common
+from t2t_lite.cli.huge_pages import restart_with_huge_pages
 from t2t_lite.groups import IN_SEARCH
 from t2t_lite.verbosity import say
 
@@ -62,6 +63,7 @@ def _check_flags(parser: common.Parser) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    restart_with_huge_pages()
     from t2t_lite.demo import backends
     from t2t_lite.demo.app import check_installed, make_app
     from t2t_lite.demo.server import listen, serve

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite import recipe_text, registry
 from t2t_lite.cli import common, completion, flags, output
+from t2t_lite.cli.huge_pages import restart_with_huge_pages
 from t2t_lite.distributed.cluster import STRATEGIES
 from t2t_lite.distributed.rendezvous import DEFAULT_SECONDS
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
@@ -46,6 +47,7 @@ def _run(args: argparse.Namespace) -> int:
         return 0
     request = start_request(args)
     if not args.registry_help and not args.describe:
+        restart_with_huge_pages()
         return run(request)
     registry.load_plugins(request.data.usr_dir)
     if args.registry_help:
