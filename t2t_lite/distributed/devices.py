@@ -19,6 +19,7 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.ops import threads
 from t2t_lite.signals import reinstall_handlers
 
+BFLOAT16_SETS = {"avx512_bf16", "amx_bf16"}  # of x86 processors, for products
 _BFLOAT16_SINCE = (8, 0)  # compute capability
 _KEYS = 1000  # more than a strategy has groups of devices
 _strategies = itertools.count()
@@ -106,7 +107,7 @@ def auto_precision() -> str:
     """
     if on_gpus():
         return "float16" if gpu_without_bfloat16() else "bfloat16"
-    return "bfloat16" if {"avx512_bf16", "amx_bf16"} & set(instruction_sets()) else "float32"
+    return "bfloat16" if BFLOAT16_SETS & set(instruction_sets()) else "float32"
 
 
 def gpu_without_bfloat16() -> str | None:

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.config import HParams
-from t2t_lite.cpus import available_cpus
+from t2t_lite.cpus import available_cpus, instruction_sets
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import BucketPlan, Plan
 from t2t_lite.data.store import Store
-from t2t_lite.distributed.devices import Devices, gpu_without_bfloat16, number_of_devices, on_gpus
+from t2t_lite.distributed.devices import BFLOAT16_SETS, Devices, gpu_without_bfloat16, number_of_devices, on_gpus
 from t2t_lite.ops import threads
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
 from t2t_lite.recipe_text import recipe
@@ -265,6 +265,12 @@ def precision_warning(precision: str) -> str | None:
     """Returns a warning if the devices are slow in the precision of a run, else None."""
     if precision == "bfloat16" and (gpu := gpu_without_bfloat16()):
         return f"warning: {gpu} has no units for bfloat16, and is slow in it. New runs: --hparams=precision=float16."
+    sets = set(instruction_sets())  # empty where the system does not say
+    if precision == "bfloat16" and not on_gpus() and sets and sets.isdisjoint({*BFLOAT16_SETS, "bf16"}):
+        return (
+            "warning: this CPU has no instructions for bfloat16 (AVX512-BF16, AMX), and is no faster in it. New runs: "
+            "--hparams=precision=auto, which is float32 here."
+        )
     if precision == "float16" and not on_gpus():
         return "warning: float16 is for GPUs; CPUs are faster in float32. New runs: --hparams=precision=auto."
     return None

@@ -79,8 +79,10 @@ def test_auto_on_a_cpu_asks_for_its_flags(monkeypatch: pytest.MonkeyPatch, tmp_p
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: fpu {flags} sse\n", encoding="utf-8")
         monkeypatch.setattr("t2t_lite.cpus._CPUINFO", tmp_path / "cpuinfo")
         assert auto_precision() == precision
+        assert (precision_warning("bfloat16") is None) == (precision == "bfloat16")
     monkeypatch.setattr("t2t_lite.cpus._CPUINFO", tmp_path / "none")
     assert auto_precision() == "float32"
+    assert precision_warning("bfloat16") is None
     assert str(precision_warning("float16")).startswith("warning: float16 is for GPUs")
 
 
