@@ -144,7 +144,7 @@ class JoeyNMT(Engine):
     name = "joeynmt"
     eval_every = 250
     prepare = _BPE + "cat train.en train.de | subword-nmt get-vocab | cut -d' ' -f1 > vocab.txt"
-    train = "python -m joeynmt train config.yml --skip-test"
+    train = f"python {RECIPES / 'joeynmt_main.py'} train config.yml --skip-test"
 
     def names(self, folder: Path) -> dict[str, str]:
         """A run that is resumed has a new folder, and reads the newest checkpoint of those before."""

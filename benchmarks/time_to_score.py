@@ -96,24 +96,34 @@ class Training:
             every = self._args.eval_every or self.engine.eval_every
             self.engine.configure(self.folder, self._args.recipe, every)
             self._process = self._start("exec " + self.engine.train)
-        os.killpg(self._process.pid, signal.SIGCONT)
-        began, before = time.perf_counter(), clock.training
         new: dict[int, tuple[float, Path | float]] = {}
-        while clock.training - before < seconds and self._process.poll() is None:
-            time.sleep(POLL)
-            clock.training = before + time.perf_counter() - began
-            for updates, found in self.engine.outputs(self.folder).items():
-                if updates not in {*clock.evaluations, *new} and self._is_whole(found):
-                    new[updates] = clock.training, found
-        if self._process.poll():
+        try:
+            self._run(self._process, seconds, new)
+        finally:  # also where this script is interrupted
+            for updates, (at, found) in sorted(new.items()):
+                clock.evaluations[updates] = at, found if isinstance(found, float) else self._score(found)
+                minutes, (_, bleu) = (clock.preparation + at) / 60, clock.evaluations[updates]
+                print(f"{self.engine.name}: {updates} updates, {minutes:.1f} minutes: {bleu:.2f}", flush=True)
+            self._settle()
+
+    def _run(
+        self, process: subprocess.Popen[bytes], seconds: float, new: dict[int, tuple[float, Path | float]]
+    ) -> None:
+        """Lets the process run for some seconds, and collects what is new in `new`: the clock, and its outputs."""
+        began, before = time.perf_counter(), self.clock.training
+        os.killpg(process.pid, signal.SIGCONT)
+        try:
+            while self.clock.training - before < seconds and process.poll() is None:
+                time.sleep(POLL)
+                self.clock.training = before + time.perf_counter() - began
+                for updates, found in self.engine.outputs(self.folder).items():
+                    if updates not in {*self.clock.evaluations, *new} and self._is_whole(found):
+                        new[updates] = self.clock.training, found
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGSTOP)
+        if process.returncode:
             self._fail("training")
-        if self._process.returncode is None:
-            os.killpg(self._process.pid, signal.SIGSTOP)
-        for updates, (at, found) in sorted(new.items()):
-            clock.evaluations[updates] = at, found if isinstance(found, float) else self._score(found)
-            minutes = (clock.preparation + at) / 60
-            print(f"{self.engine.name}: {updates} updates, {minutes:.1f} minutes: {clock.evaluations[updates][1]:.2f}")
-        self._settle()
 
     def _settle(self) -> None:
         """Ends the engine if it is through, and keeps its clock."""
