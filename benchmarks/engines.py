@@ -55,6 +55,8 @@ class Work:
 class Names:
     """Stands for a vocabulary where there is no text."""
 
+    unknown, labels, suffix = None, (), ".txt"
+
     def __init__(self, size: int) -> None:
         self.size = size
 
