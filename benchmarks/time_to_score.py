@@ -7,11 +7,11 @@ Models have the size of our recipe `multi30k`, 8,000 pieces (or merges of BPE), 
 --recipe=same it has our recipe's settings, as far as it knows them. Ours is `multi30k` in both. recipes/ has the
 settings and their sources.
 
-Each engine has a clock, on which everything counts: its vocabulary and data, its start, training, and its own
-evaluations, each of which translates all of dev with the search that the engine uses there. We score all outputs as
-bleu_tok_lc. The engines take turns of --slice minutes, as processes that are stopped (SIGSTOP) while others run, so
-that a noisy hour is the same for all; the memory must hold all of them. An engine ends when it reaches --bleu or has
-run for --max_minutes.
+Each engine has clocks, of time and of processor time, on which everything counts: its vocabulary and data, its start,
+training, and its own evaluations, each of which translates all of dev with the search that the engine uses there. We
+score all outputs as bleu_tok_lc. The engines take turns of --slice minutes, as processes that are stopped (SIGSTOP)
+while others run, so that a noisy hour is the same for all; the memory must hold all of them. An engine ends when it
+reaches --bleu or has run for --max_minutes.
 
 The same command continues a run that was interrupted. Then each engine resumes from its newest checkpoint, and the
 minutes since then count twice. --work gets report.md, curves.svg, and a folder for each engine with all that it prints.
@@ -28,6 +28,7 @@ import dataclasses
 import gzip
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -45,26 +46,25 @@ POLL = 1.0  # seconds between two looks for new outputs
 
 @dataclasses.dataclass
 class Clock:
-    """What is kept of an engine between two runs of this script.
+    """What is kept of an engine between two runs of this script; all seconds are since raw text.
 
-    preparation, training: seconds.
-    evaluations: updates -> seconds of training until then, and the score.
+    prepared: seconds until the preparation was over; 0: it is not.
+    seconds, processor: so far, and those of processor time.
+    evaluations: updates -> seconds, processor seconds and the score then.
     end: why it ended; "" while it has not.
     """
 
-    preparation: float = 0.0
-    training: float = 0.0
-    evaluations: dict[int, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    prepared: float = 0.0
+    seconds: float = 0.0
+    processor: float = 0.0
+    evaluations: dict[int, tuple[float, float, float]] = dataclasses.field(default_factory=dict)
     end: str = ""
 
-    @property
-    def minutes(self) -> float:
-        return (self.preparation + self.training) / 60
-
-    def minutes_to(self, bleu: float) -> float | None:
-        """Minutes until the first evaluation that scored `bleu` or more; None: there is none."""
-        found = [seconds for seconds, score in self.evaluations.values() if score >= bleu]
-        return (self.preparation + min(found)) / 60 if found else None
+    def reached(self, bleu: float) -> tuple[float, float] | None:
+        """Seconds and processor seconds until the first evaluation that scored `bleu` or more; None: there is none."""
+        return min(
+            ((seconds, busy) for seconds, busy, found in self.evaluations.values() if found >= bleu), default=None
+        )
 
 
 class Training:
@@ -84,41 +84,48 @@ class Training:
     def turn(self, seconds: float) -> None:
         """Prepares if that is still to be done; then trains for some seconds and stops the process."""
         clock = self.clock
-        if not clock.preparation:
-            shutil.rmtree(self.folder)  # what an interrupted preparation left
-            self.folder.mkdir()
-            began = time.perf_counter()
-            self._process = self._start(self.engine.prepare)
-            if self._process.wait():
-                self._fail("preparation")
-            clock.preparation, self._process = time.perf_counter() - began, None
+        if not clock.prepared:
+            self._prepare()
         if self._process is None:
             every = self._args.eval_every or self.engine.eval_every
             self.engine.configure(self.folder, self._args.recipe, every)
             self._process = self._start("exec " + self.engine.train)
-        new: dict[int, tuple[float, Path | float]] = {}
+        new: dict[int, tuple[float, float, Path | float]] = {}
         try:
             self._run(self._process, seconds, new)
         finally:  # also where this script is interrupted
-            for updates, (at, found) in sorted(new.items()):
-                clock.evaluations[updates] = at, found if isinstance(found, float) else self._score(found)
-                minutes, (_, bleu) = (clock.preparation + at) / 60, clock.evaluations[updates]
-                print(f"{self.engine.name}: {updates} updates, {minutes:.1f} minutes: {bleu:.2f}", flush=True)
+            for updates, (at, busy, found) in sorted(new.items()):
+                score = found if isinstance(found, float) else self._score(found)
+                clock.evaluations[updates] = at, busy, score
+                print(f"{self.engine.name}: {updates} updates, {at / 60:.1f} minutes: {score:.2f}", flush=True)
             self._settle()
 
+    def _prepare(self) -> None:
+        shutil.rmtree(self.folder)  # what an interrupted preparation left
+        self.folder.mkdir()
+        began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._process = self._start(self.engine.prepare)
+        if self._process.wait():
+            self._fail("preparation")
+        self._process, after = None, resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.clock.prepared = self.clock.seconds = time.perf_counter() - began
+        self.clock.processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
     def _run(
-        self, process: subprocess.Popen[bytes], seconds: float, new: dict[int, tuple[float, Path | float]]
+        self, process: subprocess.Popen[bytes], seconds: float, new: dict[int, tuple[float, float, Path | float]]
     ) -> None:
-        """Lets the process run for some seconds, and collects what is new in `new`: the clock, and its outputs."""
-        began, before = time.perf_counter(), self.clock.training
+        """Lets the process run for some seconds, and collects in `new` what it puts out, and when."""
+        clock, began, busy = self.clock, time.perf_counter(), processor_seconds(process.pid)
+        before, busy_before = clock.seconds, clock.processor
         os.killpg(process.pid, signal.SIGCONT)
         try:
-            while self.clock.training - before < seconds and process.poll() is None:
+            while clock.seconds - before < seconds and process.poll() is None:
                 time.sleep(POLL)
-                self.clock.training = before + time.perf_counter() - began
+                clock.seconds = before + time.perf_counter() - began
+                clock.processor = busy_before + processor_seconds(process.pid) - busy
                 for updates, found in self.engine.outputs(self.folder).items():
-                    if updates not in {*self.clock.evaluations, *new} and self._is_whole(found):
-                        new[updates] = self.clock.training, found
+                    if updates not in {*clock.evaluations, *new} and self._is_whole(found):
+                        new[updates] = clock.seconds, clock.processor, found
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGSTOP)
@@ -128,9 +135,9 @@ class Training:
     def _settle(self) -> None:
         """Ends the engine if it is through, and keeps its clock."""
         clock = self.clock
-        if clock.minutes_to(self._args.bleu) is not None:
+        if clock.reached(self._args.bleu):
             clock.end = f"reached {self._args.bleu:g}"
-        elif self._args.max_minutes and clock.minutes >= self._args.max_minutes:
+        elif self._args.max_minutes and clock.seconds >= 60 * self._args.max_minutes:
             clock.end = f"{self._args.max_minutes:g} minutes were over"
         elif self._process and self._process.returncode is not None:
             clock.end = "its training was over"
@@ -210,34 +217,43 @@ def write_data(source: Path, folder: Path) -> list[str]:
     return read_lines(folder / "dev.de")
 
 
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far, with those of its own that have ended (proc_pid_stat(5), fields 14 to 17)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 def report(trainings: list[Training], args: argparse.Namespace) -> None:
     """Writes report.md, a table and all evaluations, and curves.svg."""
-    rows = [
-        f"| engine | minutes of preparation | of training | updates | million target pieces | s an update, evaluations "
-        f"included | best BLEU | minutes to {args.bleu:g} | end |",
-        "|---|---|---|---|---|---|---|---|---|",
+    goal = f"{args.bleu:g}"
+    titles = [
+        "engine",
+        "minutes of preparation",
+        "minutes",
+        "updates",
+        "million target pieces",
+        "processor s an update",
     ]
-    curves = []
+    titles += ["best BLEU", f"minutes to {goal}", f"processor minutes to {goal}", "end"]
+    rows = [titles, ["---"] * len(titles)]
     for training in trainings:
-        clock, name = training.clock, training.engine.name
-        if not clock.evaluations:
-            rows.append(
-                f"| {name} | {clock.preparation / 60:.1f} | {clock.training / 60:.1f} | | | | | | {clock.end} |"
-            )
-            continue
-        updates = max(clock.evaluations)
-        seconds, _ = clock.evaluations[updates]
-        best = max(score for _, score in clock.evaluations.values())
-        to = clock.minutes_to(args.bleu)
-        rows.append(
-            f"| {name} | {clock.preparation / 60:.1f} | {clock.training / 60:.1f} | {updates:,} "
-            f"| {updates * training.engine.pieces(training.folder) / 1e6:.2f} | {seconds / updates:.2f} | {best:.2f} "
-            f"| {'' if to is None else f'{to:.1f}'} | {clock.end} |"
-        )
-        points = [((clock.preparation + at) / 60, score) for at, score in clock.evaluations.values()]
-        curves.append((name, sorted(points)))
-    listed = [f"{name}: " + ", ".join(f"{at:.1f} min {score:.2f}" for at, score in points) for name, points in curves]
-    (args.work / "report.md").write_text("\n".join([*rows, "", "BLEU on dev:", "", *listed, ""]))
+        clock = training.clock
+        row = [training.engine.name, f"{clock.prepared / 60:.1f}", f"{clock.seconds / 60:.1f}"]
+        if clock.evaluations:
+            updates, (_, busy, _) = max(clock.evaluations.items())
+            pieces = updates * training.engine.pieces(training.folder) / 1e6
+            best = max(score for *_, score in clock.evaluations.values())
+            row += [f"{updates:,}", f"{pieces:.2f}", f"{busy / updates:.2f}", f"{best:.2f}"]
+        reached = [f"{seconds / 60:.1f}" for seconds in clock.reached(args.bleu) or ()]
+        rows.append([*row, *[""] * (7 - len(row)), *(reached or ["", ""]), clock.end])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    curves = [
+        (training.engine.name, [(seconds / 60, score) for seconds, _, score in training.clock.evaluations.values()])
+        for training in trainings
+    ]
+    lines += ["", "BLEU on dev, minutes since raw text: score", ""]
+    lines += [f"- {name}: " + ", ".join(f"{at:.1f}: {score:.2f}" for at, score in points) for name, points in curves]
+    (args.work / "report.md").write_text("\n".join([*lines, ""]))
     draw(curves, args.bleu, args.work / "curves.svg")
 
 
@@ -250,13 +266,12 @@ def draw(curves: list[tuple[str, list[tuple[float, float]]]], goal: float, path:
 
     figure, panel = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
     for name, points in curves:
-        panel.plot(*zip(*points, strict=True), marker=".", linewidth=1, label=name)
+        panel.plot([at for at, _ in points], [score for _, score in points], marker=".", linewidth=1, label=name)
     panel.axhline(goal, color="#888888", linewidth=0.5)
     panel.set_xlabel("minutes since raw text")
     panel.set_ylabel("BLEU on dev")
     panel.grid(color="#dddddd", linewidth=0.5)
-    if curves:
-        panel.legend(frameon=False)
+    panel.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
 
