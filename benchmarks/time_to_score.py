@@ -89,7 +89,7 @@ class Training:
         if self._process is None:
             every = self._args.eval_every or self.engine.eval_every
             self.engine.configure(self.folder, self._args.recipe, every)
-            self._process = self._start("exec " + self.engine.train)
+            self._process, self._processor_before = self._start("exec " + self.engine.train), clock.processor
         new: dict[int, tuple[float, float, Path | float]] = {}
         try:
             self._run(self._process, seconds, new)
@@ -115,14 +115,13 @@ class Training:
         self, process: subprocess.Popen[bytes], seconds: float, new: dict[int, tuple[float, float, Path | float]]
     ) -> None:
         """Lets the process run for some seconds, and collects in `new` what it puts out, and when."""
-        clock, began, busy = self.clock, time.perf_counter(), processor_seconds(process.pid)
-        before, busy_before = clock.seconds, clock.processor
+        clock, began, before = self.clock, time.perf_counter(), self.clock.seconds
         os.killpg(process.pid, signal.SIGCONT)
         try:
             while clock.seconds - before < seconds and process.poll() is None:
                 time.sleep(POLL)
                 clock.seconds = before + time.perf_counter() - began
-                clock.processor = busy_before + processor_seconds(process.pid) - busy
+                clock.processor = self._processor_before + processor_seconds(process.pid)
                 for updates, found in self.engine.outputs(self.folder).items():
                     if updates not in {*clock.evaluations, *new} and self._is_whole(found):
                         new[updates] = clock.seconds, clock.processor, found
