@@ -6,6 +6,7 @@ import numpy as np
 
 Array = np.ndarray
 _SAMPLE = 200_000  # pairs
+_CHUNK = 1 << 16  # pairs at once, which fit a processor's cache
 _EVEN, _MANY = 8, 64  # so at most a ninth of the rows is lost
 
 
@@ -45,11 +46,41 @@ def choose_buckets(
 
 
 def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) -> Array:
-    """Returns the index of the first (smallest) bucket that each pair fits. int [n], int [n] -> int16 [n]."""
-    index = np.full(len(source_lengths), -1, np.int16)
+    """Returns the index of the first (smallest) bucket that each pair fits, -1 if none. int [n], int [n] -> int8 [n].
+
+    Two lengths between which no bucket has its side are alike, so a small table says the bucket of each pair.
+    """
+    steps = [np.unique(side) for side in zip(*((b.source_length, b.target_length) for b in buckets), strict=True)]
+    table = np.full([len(side) + 1 for side in steps], -1, np.int8)
     for i in reversed(range(len(buckets))):
-        index[(source_lengths <= buckets[i].source_length) & (target_lengths <= buckets[i].target_length)] = i
+        fits = np.searchsorted(steps[0], buckets[i].source_length), np.searchsorted(steps[1], buckets[i].target_length)
+        table[: fits[0] + 1, : fits[1] + 1] = i
+    ranks = [np.searchsorted(side, np.arange(side[-1] + 2)).astype(np.int8) for side in steps]
+    index = np.empty(len(source_lengths), np.int8)
+    for start in range(0, len(index), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        of_sides = (
+            rank.take(lengths[part], mode="clip")
+            for rank, lengths in zip(ranks, (source_lengths, target_lengths), strict=True)
+        )
+        index[part] = table[*of_sides]
     return index
+
+
+def split_by(pairs: Array, bucket_of: Array, number: int) -> list[Array]:
+    """Returns the pairs of each of `number` buckets, in the order in which they are in `pairs`."""
+    ends = [0] * number
+    members = [np.empty(np.count_nonzero(bucket_of == i), pairs.dtype) for i in range(number)]
+    for start in range(0, len(pairs), _CHUNK):
+        part = pairs[start : start + _CHUNK]
+        buckets = bucket_of[part]
+        part = part[np.argsort(buckets, kind="stable")]  # linear for integers of 8 bits
+        taken = 0
+        for i, count in enumerate(np.bincount(buckets, minlength=number).tolist()):
+            members[i][ends[i] : ends[i] + count] = part[taken : taken + count]
+            ends[i] += count
+            taken += count
+    return members
 
 
 def next_bucket(buckets: list[Bucket], i: int) -> int | None:
@@ -67,10 +98,12 @@ def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
     Args:
         bucket_of: int [n], each pair's bucket, from `assign`.
     """
-    left_in = [int(np.count_nonzero(bucket_of == i)) for i in range(len(buckets))]  # bincount would copy it to int64
+    left_in = np.zeros(len(buckets), np.int64)
+    for start in range(0, len(bucket_of), _CHUNK):
+        left_in += np.bincount(bucket_of[start : start + _CHUNK], minlength=len(buckets))
     counts = []
     for i, bucket in enumerate(buckets):
-        full, left = divmod(left_in[i], bucket.rows)
+        full, left = divmod(int(left_in[i]), bucket.rows)
         above = next_bucket(buckets, i)
         if above is not None:
             left_in[above] += left

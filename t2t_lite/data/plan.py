@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t2t_lite.data.buckets import Bucket, assign, batches_per_bucket, choose_buckets, next_bucket
+from t2t_lite.data.buckets import Bucket, assign, batches_per_bucket, choose_buckets, next_bucket, split_by
 from t2t_lite.errors import DataError
 
 Array = np.ndarray
@@ -157,9 +157,9 @@ class BucketPlan(Plan):
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = None  # otherwise two epochs would be in memory
             random = np.random.default_rng([self._seed, epoch])
-            shuffled = random.permutation(np.arange(len(self._kept), dtype=self._kept.dtype))
-            bucket_of = self._bucket_of[shuffled]
-            members = [shuffled[bucket_of == i] for i in range(len(self.buckets))]
+            shuffled = np.arange(len(self._kept), dtype=self._kept.dtype)
+            random.shuffle(shuffled)
+            members = split_by(shuffled, self._bucket_of, len(self.buckets))
             for i, bucket in enumerate(self.buckets):
                 above = next_bucket(self.buckets, i)
                 if above is not None:

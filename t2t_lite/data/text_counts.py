@@ -5,6 +5,8 @@ are markup (text/markup.py) or have an empty side, and, where the text is encode
 (text/unknown_pieces.py).
 """
 
+from __future__ import annotations
+
 import dataclasses
 import logging
 import re
@@ -73,19 +75,34 @@ class Count:
             self.example, self.place = example(), place()
         self.number += 1
 
+    def merge(self, other: Count) -> None:
+        """Adds the count of texts that follow."""
+        if not self.number:
+            self.example, self.place = other.example, other.place
+        self.number += other.number
+
+
+def counts_of(problem: Problem) -> SplitCounts:
+    """Returns the counts of a split of a problem, none counted yet."""
+    return SplitCounts(problem.codec.is_text, problem.keep_whole, problem.labels)
+
 
 class SplitCounts:
     """Counts of one split of a problem.
+
+    Args:
+        is_text: whether the targets are text, and not the linearised trees of a parser.
+        keep_whole, labels: as in Problem.
 
     Attributes:
         absent: texts of --keep_whole that have not occurred.
         unknown: the unknown pieces of each side, set when they are known.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._sides = (0, 1) if problem.codec.is_text else (0,)  # not the linearised trees of a parser
-        self.absent = dict.fromkeys(problem.keep_whole)
-        self._labels = problem.labels
+    def __init__(self, is_text: bool, keep_whole: Sequence[str], labels: Sequence[str]) -> None:
+        self._sides = (0, 1) if is_text else (0,)
+        self.absent = dict.fromkeys(keep_whole)
+        self._labels = labels
         self.unknown: Sequence[UnknownPieces] = ()
         self.pairs = 0
         self.white_space: dict[tuple[int, str], Count] = defaultdict(Count)  # by side and name
@@ -109,6 +126,17 @@ class SplitCounts:
         empty = [side for side in (0, 1) if not pair[side].strip()]
         if empty:
             self.empty.add(str, lambda: place(empty[0]))
+
+    def merge(self, other: SplitCounts) -> None:
+        """Adds the counts of the pairs that follow."""
+        self.pairs += other.pairs
+        self.absent = {text: None for text in self.absent if text in other.absent}
+        for key, count in other.white_space.items():
+            self.white_space[key].merge(count)
+        for mine, others in zip(self.prepared, other.prepared, strict=True):
+            mine.merge(others)
+        self.markup.merge(other.markup)
+        self.empty.merge(other.empty)
 
     def facts(self) -> dict[str, Any]:
         """The counts that are not zero, for the manifest."""

@@ -1,5 +1,7 @@
 """Marks of text that was prepared for another tool: subword-nmt's joints, SentencePiece's pieces, Moses' escapes."""
 
+from __future__ import annotations
+
 import dataclasses
 import re
 from collections import Counter
@@ -70,6 +72,11 @@ class PreparedText:
         for mark in MARKS:
             if any(sign in line for sign in mark.signs):
                 self._marked[mark] += len(mark.word.findall(line))
+
+    def merge(self, other: PreparedText) -> None:
+        """Adds what is counted in another text."""
+        self._words += other._words
+        self._marked.update(other._marked)
 
     def share(self, mark: Mark) -> float:
         """Share of the words that have the mark."""

@@ -66,7 +66,7 @@ def test_processes_encode_as_this_one_does_with_vocabularies_of_two_kinds() -> N
 
 
 def test_chunks_are_bounded_in_characters() -> None:
-    chunks = list(encode._chunks(("x" * 300_000, "y" * 300_000) for _ in range(5)))
+    chunks = list(encode.in_chunks(("x" * 300_000, "y" * 300_000) for _ in range(5)))
     assert [len(chunk) for chunk in chunks] == [2, 2, 1]
 
 
