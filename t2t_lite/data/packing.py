@@ -21,12 +21,16 @@ class PackedPlan(Plan):
     """
 
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
-        order = np.random.default_rng([self._seed, 0]).permutation(self._kept)
-        self._ids, self._starts = pack(order, *self._lengths, self.max_length)
+        key = {"seed": self._seed, "max_length": self.max_length}
+        self._ids, self._starts = self._index.get("packed", key, self._pack)
         self._slots = int(np.diff(self._starts).max())
         self._rows = rows_of(self.max_length, batch_tokens)
         self._epoch: tuple[int, Array] | None = None
         return [(-(-(len(self._starts) - 1) // self._rows), Bucket(self.max_length, self.max_length, self._rows))]
+
+    def _pack(self) -> tuple[Array, Array]:
+        order = np.random.default_rng([self._seed, 0]).permutation(self._kept)
+        return pack(order, *self._lengths, self.max_length)
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)
