@@ -18,6 +18,7 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--pairs", default="250000,1000000", help="sizes of the corpora")
     parser.add_argument("--clean", action="store_true")
     parser.add_argument("--num_workers", type=int, help="processes that encode; default: one per CPU")
+    parser.add_argument("--keep", type=Path, help="a folder that does not exist, for the last corpus and its store")
     parser.add_argument("--prepare", help=argparse.SUPPRESS)  # the process that is measured
     args = parser.parse_args()
     if args.prepare:
@@ -88,6 +90,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="t2t-lite-prepare-") as folder:
             text_bytes = draw_corpus(Path(folder), pairs)
             results.append(measure(Path(folder), pairs, text_bytes, args.clean, args.num_workers))
+            if args.keep and pairs == int(args.pairs.split(",")[-1]):
+                shutil.copytree(folder, args.keep)
         print(results[-1].format(), flush=True)
     print(extrapolated(results[-1]))
 

@@ -37,7 +37,7 @@ class PlanIndex:
         self._folder = folder if len(source_lengths) >= LEAST else None
         if self._folder is not None:
             sides = map(np.ascontiguousarray, (source_lengths, target_lengths))
-            self._key = {"numpy": np.__version__, "lengths": [hashlib.sha256(side).hexdigest() for side in sides]}
+            self._key = {"numpy": np.__version__, "lengths": [hashlib.sha256(side.data).hexdigest() for side in sides]}
 
     def get(self, name: str, key: dict[str, int], make: Callable[[], Sequence[Array]]) -> Sequence[Array]:
         """Returns the arrays of one dimension that `make` returns for the same lengths and the same key."""
@@ -68,7 +68,7 @@ def _read(path: Path, key: dict[str, Any]) -> list[Array]:
             raise ValueError("another plan")
         start = file.tell()
     data = np.memmap(path, np.uint8, "r")
-    if hashlib.sha256(data[:-32]).digest() != data[-32:].tobytes():
+    if hashlib.sha256(data[:-32].data).digest() != data[-32:].tobytes():
         raise ValueError("damaged")
     arrays = []
     for dtype, count in header["arrays"]:

@@ -29,7 +29,7 @@ from t2t_lite.data.overlap import Overlap, Seen
 from t2t_lite.data.samples import OnPairs, TrainingFacts, join_pair, judge_of
 from t2t_lite.data.text_counts import SplitCounts
 from t2t_lite.data.vocabulary_files import Vocabularies
-from t2t_lite.problem import LineFiles, Problem, own_line_files
+from t2t_lite.problem import VOCAB_TYPES, LineFiles, Problem, own_line_files
 from t2t_lite.text.codec import Learner
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.vocabulary_training import MAX_CHARS, MAX_LINES, draw, training_line
@@ -126,7 +126,7 @@ def range_text(
     if (
         problem.aligned
         or problem.weighted
-        or problem.vocab_type == "word"
+        or problem.vocab_type not in VOCAB_TYPES
         or type(problem.make_learner()) is not Learner
     ):
         return None

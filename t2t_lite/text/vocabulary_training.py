@@ -209,6 +209,6 @@ def draw(sized: Iterable[tuple[Item, int]], *, max_lines: int, max_chars: int, s
             order = list(range(len(sample)))
             generator.shuffle(order)
             max_lines = len(sample) // 2
-            sample, sizes = ([values[i] for i in order[:max_lines]] for values in (sample, sizes))
+            sample, sizes = [sample[i] for i in order[:max_lines]], [sizes[i] for i in order[:max_lines]]
             chars = sum(sizes)
     return sample
