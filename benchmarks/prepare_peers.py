@@ -33,9 +33,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sockeye", help="the command sockeye-prepare-data")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--pairs", type=int, help="the first pairs only")
     args = parser.parse_args()
     model = args.folder / "data" / "wmt14_ende" / "vocabulary.model"
-    pairs = timed("pieces", lambda: sum(cut(model, args.folder, side, args.processes) for side in SIDES) // 2)
+    options = (args.processes, args.pairs)
+    pairs = timed("pieces", lambda: sum(cut(model, args.folder, side, *options) for side in SIDES) // 2)
     print(f"  of {pairs:,} pairs")
     if args.sockeye:
         shutil.rmtree(args.folder / "sockeye", ignore_errors=True)
@@ -45,15 +47,16 @@ def main() -> None:
         timed("sockeye", lambda: subprocess.run(command, check=True, stderr=sys.stderr))
 
 
-def cut(model: Path, folder: Path, side: str, threads: int) -> int:
-    """Writes the pieces of a side; returns its lines."""
+def cut(model: Path, folder: Path, side: str, threads: int, most: int | None) -> int:
+    """Writes the pieces of a side, of at most so many lines; returns how many these are."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
     count = 0
     with (
         open(folder / f"train.{side}", encoding="utf-8", newline="\n") as text,
         open(folder / f"pieces.{side}", "w", encoding="utf-8", newline="\n") as pieces,
     ):
-        while lines := [line.rstrip("\n") for line in itertools.islice(text, LINES)]:
+        wanted = itertools.islice(text, most)
+        while lines := [line.rstrip("\n") for line in itertools.islice(wanted, LINES)]:
             count += len(lines)
             pieces.writelines(
                 " ".join(row) + "\n" for row in processor.encode(lines, out_type=str, num_threads=threads)
