@@ -96,8 +96,9 @@ class RangeReader:
         """Encodes the pairs of a range that are kept, bool [pairs with text]; None: all."""
         part, kept = task
         counts, text, used, overlapping = copy.deepcopy(self.counts), [], [], 0
-        for index, pair in enumerate(part.read()):
-            counts.add(pair, lambda side, index=index: part.place(side, index))  # type: ignore[misc]
+        pairs = list(part.read())
+        counts.add_lines(pairs, part.place)
+        for pair in pairs:
             text.append(join_pair(pair))
             if not (pair[0].strip() and pair[1].strip()):
                 continue
