@@ -7,6 +7,7 @@ import numpy as np
 Array = np.ndarray
 _SAMPLE = 200_000  # pairs
 _CHUNK = 1 << 16  # pairs at once, which fit a processor's cache
+_MOST_ALIKE = 1 << 20  # kinds of pairs that are counted
 _EVEN, _MANY = 8, 64  # so at most a ninth of the rows is lost
 
 
@@ -35,12 +36,13 @@ def choose_buckets(
     # Shapes need only a sample of the lengths, but must hold the longest.
     sample = slice(None, None, max(len(source_lengths) // _SAMPLE, 1))
     sampled = [np.append(side[sample], side.max()) for side in (source_lengths, target_lengths)]
+    *alike, of_alike = _count_alike(source_lengths, target_lengths)
     candidates = []
     for k in range(number, 0, -max(number // 4, 1)):
         shapes = _least_padding(sampled[0], sampled[1], k)
         rows = [min(rows_of(max(shape), batch_tokens), len(source_lengths)) for shape in shapes]
         buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
-        counts = batches_per_bucket(buckets, assign(source_lengths, target_lengths, buckets))
+        counts = batches_per_bucket(buckets, assign(*alike, buckets), of_alike)
         candidates.append((padded_tokens(buckets, counts), buckets))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
@@ -92,15 +94,18 @@ def next_bucket(buckets: list[Bucket], i: int) -> int | None:
     return None
 
 
-def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
+def batches_per_bucket(buckets: list[Bucket], bucket_of: Array, numbers: Array | None = None) -> list[int]:
     """Returns the batches of each bucket in one epoch; pairs left over move to the next larger bucket.
 
     Args:
-        bucket_of: int [n], each pair's bucket, from `assign`.
+        bucket_of: int [n], the bucket of each pair, or of some that are alike, from `assign`.
+        numbers: how many pairs are alike, int [n]; None: 1 each.
     """
     left_in = np.zeros(len(buckets), np.int64)
     for start in range(0, len(bucket_of), _CHUNK):
-        left_in += np.bincount(bucket_of[start : start + _CHUNK], minlength=len(buckets))
+        part = slice(start, start + _CHUNK)
+        weights = None if numbers is None else numbers[part]  # sums of float64 are exact below 2 ** 53
+        left_in += np.bincount(bucket_of[part], weights, minlength=len(buckets)).astype(np.int64)
     counts = []
     for i, bucket in enumerate(buckets):
         full, left = divmod(int(left_in[i]), bucket.rows)
@@ -110,6 +115,21 @@ def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
             left = 0
         counts.append(full + (left > 0))
     return counts
+
+
+def _count_alike(source_lengths: Array, target_lengths: Array) -> tuple[Array, Array, Array | None]:
+    """Returns the lengths that pairs have, and how many pairs have them; None: one each, as there are very many."""
+    width, height = int(source_lengths.max()) + 1, int(target_lengths.max()) + 1
+    if width * height > _MOST_ALIKE:
+        return source_lengths, target_lengths, None
+    counts = np.zeros(width * height, np.int64)
+    for start in range(0, len(source_lengths), _MOST_ALIKE):
+        part = slice(start, start + _MOST_ALIKE)
+        counts += np.bincount(
+            source_lengths[part].astype(np.int64) * height + target_lengths[part], minlength=len(counts)
+        )
+    there = np.flatnonzero(counts)
+    return there // height, there % height, counts[there]
 
 
 def padded_tokens(buckets: list[Bucket], counts: list[int]) -> int:

@@ -52,7 +52,7 @@ def progress(done, label):
         time.sleep(600)
 
 if __name__ == "__main__":
-    line_ranges.RANGE_BYTES = 1000
+    line_ranges.RANGE_BYTES = line_ranges._BLOCK = 1000
     folder = pathlib.Path(sys.argv[1]).parent / "text"
     folder.mkdir(exist_ok=True)
     for name, lines in (("train", 20_000), ("dev", 20)):
