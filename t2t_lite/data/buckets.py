@@ -36,13 +36,13 @@ def choose_buckets(
     # Shapes need only a sample of the lengths, but must hold the longest.
     sample = slice(None, None, max(len(source_lengths) // _SAMPLE, 1))
     sampled = [np.append(side[sample], side.max()) for side in (source_lengths, target_lengths)]
-    *alike, of_alike = _count_alike(source_lengths, target_lengths)
+    sources, targets, numbers = _count_alike(source_lengths, target_lengths)
     candidates = []
     for k in range(number, 0, -max(number // 4, 1)):
         shapes = _least_padding(sampled[0], sampled[1], k)
         rows = [min(rows_of(max(shape), batch_tokens), len(source_lengths)) for shape in shapes]
         buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
-        counts = batches_per_bucket(buckets, assign(*alike, buckets), of_alike)
+        counts = batches_per_bucket(buckets, assign(sources, targets, buckets), numbers)
         candidates.append((padded_tokens(buckets, counts), buckets))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 

@@ -88,7 +88,8 @@ class Vocabulary(AnyVocabulary):
     def remember_words(self) -> None:
         """Makes `encode_many` remember the pieces of words, which is quicker for much text and gives the same ids."""
         if self._cuts_words_alone():
-            self.encode_many = WordCache(self.encode_many).encode_many  # type: ignore[method-assign]
+            starts = [i for i, piece in enumerate(self.pieces(range(self.size))) if piece.startswith(WORD_START)]
+            self.encode_many = WordCache(self.encode_many, starts).encode_many  # type: ignore[method-assign]
 
     def _cuts_words_alone(self) -> bool:
         """Whether the pieces of a word are the same in any line, and spaces separate words."""

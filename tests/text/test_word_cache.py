@@ -34,8 +34,8 @@ def _lines(number: int, seed: int, alphabet: list[str]) -> list[str]:
     "options",
     [
         {"size": 90},
-        {"size": 400, "byte_fallback": True, "character_coverage": 0.9},
-        {"size": 90, "character_coverage": 0.8},
+        {"size": 400, "byte_fallback": True, "character_coverage": 0.98},
+        {"size": 90, "character_coverage": 0.98},
         {"size": 120, "whole": ["\n", "%s", "ab", "<b>"], "labels": [">>de<<"]},
         {"size": 60, "kind": "char"},
     ],
