@@ -22,7 +22,6 @@ from t2t_lite.ids import EOS
 from t2t_lite.problem import AlignedPair
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
-from t2t_lite.text.vocabulary import Vocabulary
 
 Pair = tuple[str, str]
 
@@ -129,11 +128,8 @@ def to_files(vocabularies: Vocabularies) -> VocabularyFiles:
 
 
 def from_files(files: VocabularyFiles) -> Vocabularies:
-    """Returns vocabularies for much text."""
+    """Returns the vocabularies of `to_files`."""
     loaded = [kind(suffix)(data) for suffix, data in files]
-    for vocabulary in loaded:
-        if isinstance(vocabulary, Vocabulary):
-            vocabulary.remember_words()
     return loaded[0], loaded[-1]
 
 

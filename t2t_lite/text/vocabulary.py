@@ -11,7 +11,6 @@ from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.any_vocabulary import WORD_START, AnyVocabulary
 from t2t_lite.text.labels import is_label, missing_label, split_label
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
-from t2t_lite.text.word_cache import WordCache
 
 
 class SpecialIdsError(DataError):
@@ -84,29 +83,6 @@ class Vocabulary(AnyVocabulary):
         """Returns the ids of each line, without EOS; uses the calling thread only."""
         ids: list[list[int]] = self._processor.encode(list(lines), out_type=int, num_threads=1)
         return ids
-
-    def remember_words(self) -> None:
-        """Makes `encode_many` remember the pieces of words, which is quicker for much text and gives the same ids."""
-        if self._cuts_words_alone():
-            starts = [i for i, piece in enumerate(self.pieces(range(self.size))) if piece.startswith(WORD_START)]
-            self.encode_many = WordCache(self.encode_many, starts).encode_many  # type: ignore[method-assign]
-
-    def _cuts_words_alone(self) -> bool:
-        """Whether the pieces of a word are the same in any line, and spaces separate words."""
-        from sentencepiece import sentencepiece_model_pb2
-
-        model = sentencepiece_model_pb2.ModelProto.FromString(self.data)
-        trainer, normalizer = model.trainer_spec, model.normalizer_spec
-        return (
-            trainer.model_type in (trainer.BPE, trainer.CHAR)
-            and not trainer.treat_whitespace_as_suffix
-            and not normalizer.precompiled_charsmap
-            and normalizer.add_dummy_prefix
-            and normalizer.remove_extra_whitespaces
-            and normalizer.escape_whitespaces
-            and any(piece.piece == WORD_START for piece in model.pieces)
-            and not any(WORD_START in piece.piece[1:] or " " in piece.piece for piece in model.pieces)
-        )
 
     def source_line(self, text: str) -> str:
         label, rest = split_label(text, self.labels)
