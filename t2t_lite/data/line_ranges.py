@@ -42,7 +42,14 @@ class LineRange:
     facts: tuple[tuple[int, int], ...]
 
     def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs; DataError where a line is no text in UTF-8, or a file has changed."""
+        """Yields the pairs; DataError where a line is no text in UTF-8, or a file has changed or cannot be read."""
+        try:
+            yield from self._pairs()
+        except OSError as error:
+            name = error.filename or " or ".join(map(str, self.files.paths))
+            raise DataError(f"{name} cannot be read: {error.strerror}.") from error
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
         for path, facts in zip(self.files.paths, self.facts, strict=True):
             if _facts(path) != facts:
                 raise DataError(f"{path} has changed while it was read. Prepare the data again.")

@@ -106,3 +106,6 @@ def test_a_file_that_changes_meanwhile_is_an_error(tmp_path: Path) -> None:
     files.paths[0].write_bytes(files.paths[0].read_bytes() + b"x")
     with pytest.raises(DataError, match=r"train\.en has changed while it was read"):
         list(ranges[0].read())
+    files.paths[0].unlink()
+    with pytest.raises(DataError, match=r"train\.en cannot be read: No such file"):
+        list(ranges[0].read())
