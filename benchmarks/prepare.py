@@ -6,6 +6,9 @@ Random pairs are first written to files: words of an invented vocabulary with Zi
 log-normal about those of WMT14 (25 words on average). Then a separate process prepares wmt14_ende from these files
 (37,000 pieces). The memory of this process and of those it starts is read ten times a second: their proportional set
 size, in which a page shared by several processes is counted once. Needs Linux (/proc).
+
+The processor time of the first process and of those that it starts is printed, too. What the first one does is not
+shared, so it limits how many processes are of use, on however many cores.
 """
 
 from __future__ import annotations
@@ -15,17 +18,20 @@ import dataclasses
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 ENFR_PAIRS = 36_000_000  # section 5.1
 TYPES = 400_000  # words of the vocabulary
 CHUNK = 10_000  # pairs drawn at once
+TRAINING = "training of the vocabulary"  # on a sample of a fixed size
 
 
 @dataclasses.dataclass
@@ -39,10 +45,16 @@ class Measured:
     seconds: dict[str, float]
     memory: dict[str, int]
     largest_process: int  # bytes, ru_maxrss
+    processor: dict[str, tuple[float, float]]  # seconds of the first process and of the others, by stage
 
     def format(self) -> str:
         """Returns some lines for people."""
         total = sum(self.seconds.values())
+        first, others = (
+            1e6 / self.pairs * sum(times[i] for stage, times in self.processor.items() if stage != TRAINING)
+            for i in (0, 1)
+        )
+        shares = ", ".join(f"{stage} {own:.1f} + {rest:.1f} s" for stage, (own, rest) in self.processor.items())
         stages = ", ".join(
             f"{stage} {seconds:,.0f} s"
             + (f" and {self.memory[stage] / 2**20:,.0f} MiB" if stage in self.memory else "")
@@ -53,7 +65,11 @@ class Measured:
             f"{total:,.0f} s, {self.pairs / total:,.0f} pairs/s, {self.tokens / total:,.0f} tokens/s\n"
             f"  stages: {stages}\n"
             f"  memory of all processes at most {max(self.memory.values()) / 2**20:,.0f} MiB, of the largest one "
-            f"{self.largest_process / 2**20:,.0f} MiB; on disk {self.store_bytes / 2**20:,.0f} MiB"
+            f"{self.largest_process / 2**20:,.0f} MiB; on disk {self.store_bytes / 2**20:,.0f} MiB\n"
+            f"  processor time, first process + others: {shares}\n"
+            f"  of 1,000,000 pairs, without {TRAINING}: {first:.1f} + {others:.1f} s; n processes would take "
+            f"{first:.1f} + {others:.1f} / n s"
+            + "".join(f"; {n}: {(first + others) / (n * first + others):.0%} efficiency" for n in (1, 2, 4, 16))
         )
 
 
@@ -63,6 +79,7 @@ def main() -> None:
     parser.add_argument("--pairs", default="250000,1000000", help="sizes of the corpora")
     parser.add_argument("--clean", action="store_true")
     parser.add_argument("--num_workers", type=int, help="processes that encode; default: one per CPU")
+    parser.add_argument("--keep", type=Path, help="a folder that does not exist, for the last corpus and its store")
     parser.add_argument("--prepare", help=argparse.SUPPRESS)  # the process that is measured
     args = parser.parse_args()
     if args.prepare:
@@ -73,6 +90,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory(prefix="t2t-lite-prepare-") as folder:
             text_bytes = draw_corpus(Path(folder), pairs)
             results.append(measure(Path(folder), pairs, text_bytes, args.clean, args.num_workers))
+            if args.keep and pairs == int(args.pairs.split(",")[-1]):
+                shutil.copytree(folder, args.keep)
         print(results[-1].format(), flush=True)
     print(extrapolated(results[-1]))
 
@@ -129,35 +148,41 @@ def prepare_and_report(folder: Path, clean: bool, num_workers: int | None) -> No
     """In the process that is measured: prepares, keeps the name of the stage in a file, prints figures as JSON."""
     from t2t_lite import registry
     from t2t_lite.data.prepare import prepare
+    from t2t_lite.text import vocabulary_training
 
     seconds: dict[str, float] = {}
-    stage, since = "start", time.perf_counter()
+    processor: dict[str, tuple[float, float]] = {}
+    stage, since, used = "start", time.perf_counter(), os.times()
 
-    def begin(label: str, now: float) -> None:
-        nonlocal stage, since
+    def begin(label: str, now: float, at: os.times_result) -> None:
+        nonlocal stage, since, used
         seconds[stage] = seconds.get(stage, 0) + now - since
-        stage, since = label, now
+        own, others = processor.get(stage, (0, 0))
+        own += at.user + at.system - used.user - used.system
+        others += at.children_user + at.children_system - used.children_user - used.children_system
+        processor[stage] = own, others
+        stage, since, used = label, now, at
         (folder / "stage").write_text(label)
 
     def progress(done: int, label: str) -> None:
-        nonlocal last
-        now = time.perf_counter()
         if label != stage:
-            if stage == "vocabulary":  # training began with the last report on the reading of its text
-                begin("training of the vocabulary", last)
-            begin(label, now)
-        last = now
+            begin(label, time.perf_counter(), os.times())
 
-    last = since
+    def train(*args: Any, **settings: Any) -> Any:
+        begin(TRAINING, time.perf_counter(), os.times())
+        return run_trainer(*args, **settings)
+
+    run_trainer, vocabulary_training._run_trainer = vocabulary_training._run_trainer, train
     problem = registry.problem("wmt14_ende", raw_dir=str(folder), clean=clean)
     store = prepare(problem, folder / "data", num_workers=num_workers, progress=progress)
-    begin("end", time.perf_counter())
+    begin("end", time.perf_counter(), os.times())
     facts = store.manifest["splits"]["train"]
     largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     figures = {
         "tokens": facts["source"]["ids"] + facts["target"]["ids"],
         "store_bytes": sum(file["bytes"] for file in store.manifest["files"].values()),
         "seconds": seconds,
+        "processor": processor,
         "largest_process": largest * 1024,
     }
     print(json.dumps(figures))
@@ -188,7 +213,7 @@ def proportional_set_size(pid: int) -> int:
 def extrapolated(measured: Measured) -> str:
     """What 36M pairs would take: the vocabulary is trained on a sample of fixed size, all else grows with the pairs."""
     factor = ENFR_PAIRS / measured.pairs
-    fixed = measured.seconds["training of the vocabulary"]
+    fixed = measured.seconds[TRAINING]
     hours = (fixed + factor * (sum(measured.seconds.values()) - fixed)) / 3600
     return (
         f"{ENFR_PAIRS:,} pairs at this speed: {hours:.1f} hours, "

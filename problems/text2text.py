@@ -21,6 +21,7 @@ from t2t_lite.problem import (
     SPLITS,
     VOCAB_TYPES,
     AlignedPair,
+    LineFiles,
     Problem,
     WeightedPair,
     check_choice,
@@ -152,14 +153,39 @@ class Text2text(Problem):
             for files in self._parts(split):
                 yield from self._read(files, split)
 
+    def line_files(self) -> list[LineFiles] | None:
+        """The training files, unless a pair depends on more than its two lines, or there are tables."""
+        if self.dev_lines is not None or self.aligned or self.weighted:
+            return None
+        parts = [part for corpus in self._corpora for part in self._train_parts(corpus) * corpus.weight]
+        if any(len(files) == 1 for files, _ in parts):
+            return None
+        return [
+            LineFiles((source, target), languages, self._label(languages), (self._name(source), self._name(target)))
+            for (source, target), languages in parts
+        ]
+
+    def tell_pairs(self, numbers: Sequence[int]) -> None:
+        of_parts = iter(numbers)
+        for corpus in self._corpora:
+            counts: Counter[Languages] = Counter()
+            for _, languages in self._train_parts(corpus) * corpus.weight:
+                counts[languages] += next(of_parts)
+            self._say_pairs(corpus, counts)
+
     def place(self, side: int) -> str:
         """As in Problem: the file, and the number of the line, or of the pair in a table."""
         if self._at is None:
             return ""
         (part, _), number = self._at
         path, what = (part[0], "pair") if len(part) == 1 else (part[side], "line")
-        folder = f"{path.parent.name}/" if len(self._pairs) > 1 else ""
-        return f"{folder}{path.name}, {what} {number:,}"
+        return f"{self._name(path)}, {what} {number:,}"
+
+    def _name(self, path: Path) -> str:
+        return f"{path.parent.name}/{path.name}" if len(self._pairs) > 1 else path.name
+
+    def _label(self, languages: Languages) -> str:
+        return label_of(languages[1]) if self.labels else ""
 
     def pair_languages(self) -> Languages:
         return self._pairs[0] if self._at is None else self._at[0][1]
@@ -246,7 +272,7 @@ class Text2text(Problem):
     def _read(self, files: _Files, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a part; a source with text begins with its label, if there are labels."""
         part, languages = files
-        label = label_of(languages[1]) if self.labels else ""
+        label = self._label(languages)
         pairs = read_part(part, languages, self._leave_out(split))
         for path in self._find_alignments(files) if split == "train" else ():
             pairs = align_pairs(pairs, path)
@@ -286,13 +312,16 @@ class Text2text(Problem):
                     for pair in self._read(files, "train"):
                         counts[files[1]] += 1
                         yield pair
-            times = f" {corpus.weight} times" if corpus.weight > 1 else ""
-            if len(self._pairs) > 1:
-                for languages, count in counts.items():
-                    pairs = f"{count // corpus.weight:,} training pairs of {format_languages(languages)}{times}"
-                    self._say(f"{corpus.folder}: {pairs}.")
-            elif len(self._corpora) > 1 or times:
-                self._say(f"{corpus.folder}: {counts.total() // corpus.weight:,} training pairs{times}.")
+            self._say_pairs(corpus, counts)
+
+    def _say_pairs(self, corpus: Corpus, counts: Counter[Languages]) -> None:
+        times = f" {corpus.weight} times" if corpus.weight > 1 else ""
+        if len(self._pairs) > 1:
+            for languages, count in counts.items():
+                pairs = f"{count // corpus.weight:,} training pairs of {format_languages(languages)}{times}"
+                self._say(f"{corpus.folder}: {pairs}.")
+        elif len(self._corpora) > 1 or times:
+            self._say(f"{corpus.folder}: {counts.total() // corpus.weight:,} training pairs{times}.")
 
     def _train_parts(self, corpus: Corpus) -> list[_Files]:
         """The training files of a corpus, which need not have each pair of languages."""

@@ -16,7 +16,16 @@ from typing import Any, ClassVar
 from t2t_lite.data.sources import list_names, read_pairs
 from t2t_lite.data.tfds import read_tfds
 from t2t_lite.errors import DataError
-from t2t_lite.problem import SPLITS, VOCAB_TYPES, Problem, check_choice, check_cleaning, check_vocab_size, read_clean
+from t2t_lite.problem import (
+    SPLITS,
+    VOCAB_TYPES,
+    LineFiles,
+    Problem,
+    check_choice,
+    check_cleaning,
+    check_vocab_size,
+    read_clean,
+)
 from t2t_lite.registry import register_problem
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
@@ -69,6 +78,12 @@ class Wmt14(Problem):
             return self._count(pairs, split) if split in _PAIRS else pairs
         name = f"wmt14_translate/{self.target_language}-{self.source_language}"
         return read_tfds(name, _TFDS_SPLITS[split], self.source_language, self.target_language)
+
+    def line_files(self) -> list[LineFiles] | None:
+        """The training files in raw_dir."""
+        if self.raw_dir is None:
+            return None
+        return [LineFiles(files, self.pair_languages()) for files in self._files("train").values()]
 
     def splits(self) -> tuple[str, ...]:
         """All three. With raw_dir, DataError unless all have files, and a warning if training corpora are missing."""

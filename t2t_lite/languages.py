@@ -1,5 +1,6 @@
 """Language codes without region or script, the languages that put no spaces between words, and BLEU's tokenisers."""
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -37,6 +38,7 @@ _TWO_LETTERS = {
 _UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")  # Thai to Burmese, Khmer, kana, Han
 
 
+@functools.lru_cache
 def base_language(code: str) -> str:
     """Returns "zh" of "zh", "zh-CN", "zh_Hans" and "zho_Hans"."""
     base = re.split(r"[-_]", code, maxsplit=1)[0].lower()

@@ -17,6 +17,7 @@ A problem of your own:
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import typing
@@ -87,6 +88,28 @@ class WeightedPair(tuple[str, str]):
     def reversed(self) -> WeightedPair:
         """Returns the pair with source and target swapped."""
         return WeightedPair(self[1], self[0], self.weight)
+
+
+@dataclasses.dataclass(frozen=True)
+class LineFiles:
+    """Two files of lines whose pairs are samples: line N of the one with line N of the other.
+
+    Attributes:
+        paths: source and target.
+        languages: source and target, as of `Problem.pair_languages`.
+        label: with which the sources that have text are given; "" for none.
+        names: of the files in messages; None: a message has the number of the pair instead.
+    """
+
+    paths: tuple[Path, Path]
+    languages: tuple[str, str]
+    label: str = ""
+    names: tuple[str, str] | None = None
+
+    def reversed(self) -> LineFiles:
+        """Returns the files with source and target swapped; those of a problem with labels have no other side."""
+        names = None if self.names is None else self.names[::-1]
+        return LineFiles(self.paths[::-1], self.languages[::-1], names=names)
 
 
 class Problem:
@@ -160,6 +183,17 @@ class Problem:
         `pairs_of` gives the pairs of a DataFrame, an Arrow table, a tf.data.Dataset or another iterable.
         """
         raise NotImplementedError(f"{type(self).__name__} must define samples(split).")
+
+    def line_files(self) -> Sequence[LineFiles] | None:
+        """The files whose pairs are what `samples("train")` gives, one after the other; None: it gives other pairs.
+
+        Several processes then read them at once, and not `samples`. A class that overrides `samples` and not this is
+        read by its `samples`.
+        """
+        return None
+
+    def tell_pairs(self, numbers: Sequence[int]) -> None:
+        """Is told how many pairs each of `line_files` has, for messages that `samples` would write."""
 
     def place(self, side: int) -> str:
         """Where the pair that `samples` gave last is, for messages, such as "dev.en, line 3"; "" if it is not known.
@@ -285,6 +319,16 @@ class Problem:
         return settings
 
 
+def own_line_files(problem: Problem) -> Sequence[LineFiles] | None:
+    """Returns `line_files` of a problem; None if a class of it overrides `samples` and not `line_files`."""
+    names = next(
+        vars(cls).keys() & {"samples", "line_files"}
+        for cls in type(problem).__mro__
+        if vars(cls).keys() & {"samples", "line_files"}
+    )
+    return problem.line_files() if "line_files" in names else None
+
+
 def check_problem(problem: Any) -> None:
     """Raises UsageError for what is no class of problems, or has no codec."""
     if not (isinstance(problem, type) and issubclass(problem, Problem)):
@@ -335,6 +379,13 @@ def reverse(forward: type[Problem]) -> type[Problem]:
         def samples(self, split: str) -> Iterator[tuple[str, str]]:
             for pair in self._forward.samples(split):
                 yield pair.reversed() if isinstance(pair, AlignedPair | WeightedPair) else (pair[1], pair[0])
+
+        def line_files(self) -> Sequence[LineFiles] | None:
+            files = own_line_files(self._forward)
+            return None if files is None else [pair.reversed() for pair in files]
+
+        def tell_pairs(self, numbers: Sequence[int]) -> None:
+            self._forward.tell_pairs(numbers)
 
         def place(self, side: int) -> str:
             return self._forward.place(1 - side)

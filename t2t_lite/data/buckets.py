@@ -6,6 +6,8 @@ import numpy as np
 
 Array = np.ndarray
 _SAMPLE = 200_000  # pairs
+_CHUNK = 1 << 16  # pairs at once, which fit a processor's cache
+_MOST_ALIKE = 1 << 20  # kinds of pairs that are counted
 _EVEN, _MANY = 8, 64  # so at most a ninth of the rows is lost
 
 
@@ -34,22 +36,53 @@ def choose_buckets(
     # Shapes need only a sample of the lengths, but must hold the longest.
     sample = slice(None, None, max(len(source_lengths) // _SAMPLE, 1))
     sampled = [np.append(side[sample], side.max()) for side in (source_lengths, target_lengths)]
+    sources, targets, numbers = _count_alike(source_lengths, target_lengths)
     candidates = []
     for k in range(number, 0, -max(number // 4, 1)):
         shapes = _least_padding(sampled[0], sampled[1], k)
         rows = [min(rows_of(max(shape), batch_tokens), len(source_lengths)) for shape in shapes]
         buckets = [Bucket(s, t, r) for (s, t), r in zip(shapes, rows, strict=True)]
-        counts = batches_per_bucket(buckets, assign(source_lengths, target_lengths, buckets))
+        counts = batches_per_bucket(buckets, assign(sources, targets, buckets), numbers)
         candidates.append((padded_tokens(buckets, counts), buckets))
     return min(candidates, key=lambda candidate: candidate[0])[1]
 
 
 def assign(source_lengths: Array, target_lengths: Array, buckets: list[Bucket]) -> Array:
-    """Returns the index of the first (smallest) bucket that each pair fits. int [n], int [n] -> int16 [n]."""
-    index = np.full(len(source_lengths), -1, np.int16)
+    """Returns the index of the first (smallest) bucket that each pair fits, -1 if none. int [n], int [n] -> int8 [n].
+
+    Two lengths between which no bucket has its side are alike, so a small table says the bucket of each pair.
+    """
+    steps = [np.unique(side) for side in zip(*((b.source_length, b.target_length) for b in buckets), strict=True)]
+    table = np.full([len(side) + 1 for side in steps], -1, np.int8)
     for i in reversed(range(len(buckets))):
-        index[(source_lengths <= buckets[i].source_length) & (target_lengths <= buckets[i].target_length)] = i
+        fits = np.searchsorted(steps[0], buckets[i].source_length), np.searchsorted(steps[1], buckets[i].target_length)
+        table[: fits[0] + 1, : fits[1] + 1] = i
+    ranks = [np.searchsorted(side, np.arange(side[-1] + 2)).astype(np.int8) for side in steps]
+    index = np.empty(len(source_lengths), np.int8)
+    for start in range(0, len(index), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        of_sides = (
+            rank.take(lengths[part], mode="clip")
+            for rank, lengths in zip(ranks, (source_lengths, target_lengths), strict=True)
+        )
+        index[part] = table[*of_sides]
     return index
+
+
+def split_by(pairs: Array, bucket_of: Array, number: int) -> list[Array]:
+    """Returns the pairs of each of `number` buckets, in the order in which they are in `pairs`."""
+    ends = [0] * number
+    members = [np.empty(np.count_nonzero(bucket_of == i), pairs.dtype) for i in range(number)]
+    for start in range(0, len(pairs), _CHUNK):
+        part = pairs[start : start + _CHUNK]
+        buckets = bucket_of[part]
+        part = part[np.argsort(buckets, kind="stable")]  # linear for integers of 8 bits
+        taken = 0
+        for i, count in enumerate(np.bincount(buckets, minlength=number).tolist()):
+            members[i][ends[i] : ends[i] + count] = part[taken : taken + count]
+            ends[i] += count
+            taken += count
+    return members
 
 
 def next_bucket(buckets: list[Bucket], i: int) -> int | None:
@@ -61,22 +94,42 @@ def next_bucket(buckets: list[Bucket], i: int) -> int | None:
     return None
 
 
-def batches_per_bucket(buckets: list[Bucket], bucket_of: Array) -> list[int]:
+def batches_per_bucket(buckets: list[Bucket], bucket_of: Array, numbers: Array | None = None) -> list[int]:
     """Returns the batches of each bucket in one epoch; pairs left over move to the next larger bucket.
 
     Args:
-        bucket_of: int [n], each pair's bucket, from `assign`.
+        bucket_of: int [n], the bucket of each pair, or of some that are alike, from `assign`.
+        numbers: how many pairs are alike, int [n]; None: 1 each.
     """
-    left_in = [int(np.count_nonzero(bucket_of == i)) for i in range(len(buckets))]  # bincount would copy it to int64
+    left_in = np.zeros(len(buckets), np.int64)
+    for start in range(0, len(bucket_of), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        weights = None if numbers is None else numbers[part]  # sums of float64 are exact below 2 ** 53
+        left_in += np.bincount(bucket_of[part], weights, minlength=len(buckets)).astype(np.int64)
     counts = []
     for i, bucket in enumerate(buckets):
-        full, left = divmod(left_in[i], bucket.rows)
+        full, left = divmod(int(left_in[i]), bucket.rows)
         above = next_bucket(buckets, i)
         if above is not None:
             left_in[above] += left
             left = 0
         counts.append(full + (left > 0))
     return counts
+
+
+def _count_alike(source_lengths: Array, target_lengths: Array) -> tuple[Array, Array, Array | None]:
+    """Returns the lengths that pairs have, and how many pairs have them; None: one each, as there are very many."""
+    width, height = int(source_lengths.max()) + 1, int(target_lengths.max()) + 1
+    if width * height > _MOST_ALIKE:
+        return source_lengths, target_lengths, None
+    counts = np.zeros(width * height, np.int64)
+    for start in range(0, len(source_lengths), _MOST_ALIKE):
+        part = slice(start, start + _MOST_ALIKE)
+        counts += np.bincount(
+            source_lengths[part].astype(np.int64) * height + target_lengths[part], minlength=len(counts)
+        )
+    there = np.flatnonzero(counts)
+    return there // height, there % height, counts[there]
 
 
 def padded_tokens(buckets: list[Bucket], counts: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""Cleaning of training pairs; of each pair, only eight bytes are held in memory.
+"""Cleaning of training pairs; of each pair, only a byte is held in memory.
 
 Reasons to leave out a pair, in this order; a pair is counted under the first of those asked for that applies:
 
@@ -15,11 +15,14 @@ En-Fr, the chance that any pair is wrongly taken for a duplicate is 1 in 28,000.
 """
 
 import hashlib
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from t2t_lite.data.doubles import Doubles
 from t2t_lite.errors import DataError
 from t2t_lite.languages import base_language, count_words
 from t2t_lite.problem import CLEANING_REASONS
@@ -28,6 +31,7 @@ from t2t_lite.text.markup import is_element
 
 Pair = tuple[str, str]
 
+_CHUNK = 1 << 16  # pairs judged at once
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -54,13 +58,76 @@ def find_fault(
     return "copy" if "copy" in reasons and copy else None
 
 
+class Judge:
+    """Judges pairs one by one.
+
+    Args:
+        max_words, max_ratio, reasons: as of `find_fault`.
+        labels: with which sources may begin; they are no part of the text that is judged.
+    """
+
+    def __init__(
+        self,
+        max_words: int,
+        max_ratio: float,
+        reasons: Sequence[str] = CLEANING_REASONS,
+        labels: Sequence[str] = (),
+    ) -> None:
+        self._limits, self.reasons, self._labels = (max_words, max_ratio), reasons, labels
+
+    def verdict(self, pair: Pair, languages: tuple[str, str]) -> int:
+        """Returns the number of the reason to leave a pair out, or else the pair's hash, which is no such number."""
+        text = split_label(pair[0], self._labels)[1], pair[1]
+        found = find_fault(text, *self._limits, languages, self.reasons)
+        if found is not None:
+            return CLEANING_REASONS.index(found)
+        # With the length of the source, different pairs never give the same joined text.
+        digest = hashlib.blake2b(f"{len(pair[0])}\n{pair[0]}{pair[1]}".encode(), digest_size=8).digest()
+        return max(int.from_bytes(digest, "little"), len(CLEANING_REASONS))
+
+
+class Verdicts:
+    """The verdicts of all pairs, added in their order; holds a byte for each pair, and what `Doubles` does.
+
+    Args:
+        reasons: as of `find_fault`.
+        folder: as of `Doubles`.
+    """
+
+    def __init__(self, reasons: Sequence[str], folder: Path | None = None) -> None:
+        self._reasons = reasons
+        self._doubles = Doubles(folder) if "duplicate" in reasons else None
+        self._kept: list[np.ndarray] = []
+        self._numbers = np.zeros(len(CLEANING_REASONS), np.int64)
+        self._pairs = 0
+
+    def add(self, verdicts: np.ndarray) -> None:
+        """Adds what `Judge.verdict` returned for the pairs that follow, uint64 [n]."""
+        kept = verdicts >= len(CLEANING_REASONS)
+        self._kept.append(kept)
+        self._numbers += np.bincount(verdicts[~kept].astype(np.int64), minlength=len(CLEANING_REASONS))
+        if self._doubles is not None:
+            self._doubles.add(verdicts[kept], np.flatnonzero(kept) + self._pairs)
+        self._pairs += len(verdicts)
+
+    def finish(self) -> tuple[np.ndarray, dict[str, int]]:
+        """Returns which pairs are kept, bool [pairs], and the number of pairs left out, by reason."""
+        all_kept = np.concatenate([np.zeros(0, bool), *self._kept])
+        numbers = dict(zip(CLEANING_REASONS, self._numbers.tolist(), strict=True))
+        if self._doubles is not None:
+            later = self._doubles.later()
+            all_kept[later] = False
+            numbers["duplicate"] = len(later)
+        return all_kept, {name: number for name, number in numbers.items() if name in self._reasons}
+
+
 class Cleaner:
     """Cleaner: judges all pairs once, then filters the same pairs each time they are read; holds a byte for each.
 
     Args:
-        max_words, max_ratio, languages, reasons: as of `find_fault`; or a function that returns the languages of the
-            pair that came last.
-        labels: with which sources may begin; they are no part of the text that is judged.
+        judge: judges them.
+        languages: as of `find_fault`; or a function that returns the languages of the pair that came last.
+        folder: as of `Doubles`.
 
     Attributes:
         pairs: number of pairs judged.
@@ -70,21 +137,17 @@ class Cleaner:
     def __init__(
         self,
         pairs: Iterable[Pair],
-        max_words: int,
-        max_ratio: float,
+        judge: Judge,
         languages: tuple[str, str] | Callable[[], tuple[str, str]] = ("source", "target"),
-        reasons: Sequence[str] = CLEANING_REASONS,
-        labels: Sequence[str] = (),
+        folder: Path | None = None,
     ) -> None:
-        self._limits, self._reasons, self._labels = (max_words, max_ratio), reasons, labels
-        self._languages = languages
-        verdicts = np.fromiter(map(self._judge, pairs), np.uint64)
-        self._kept = verdicts >= len(CLEANING_REASONS)
-        numbers = {name: int(np.count_nonzero(verdicts == n)) for n, name in enumerate(CLEANING_REASONS)}
-        if "duplicate" in reasons:
-            numbers["duplicate"] = self._drop_duplicates(verdicts)
-        self.pairs = len(verdicts)
-        self.counts = {name: number for name, number in numbers.items() if name in reasons}
+        of_pair = languages if callable(languages) else lambda: languages
+        verdicts = (judge.verdict(pair, of_pair()) for pair in pairs)
+        found = Verdicts(judge.reasons, folder)
+        while len(some := np.fromiter(itertools.islice(verdicts, _CHUNK), np.uint64)):
+            found.add(some)
+        self._kept, self.counts = found.finish()
+        self.pairs = len(self._kept)
 
     def clean(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yields the pairs that are kept; DataError if `pairs` are more or fewer than the pairs that were judged."""
@@ -97,22 +160,3 @@ class Cleaner:
                 f"Cleaning: samples('train') gave {self.pairs:,} pairs with text at first, and another number when it "
                 "was read again. It must give the same pairs at each call."
             )
-
-    def _judge(self, pair: Pair) -> int:
-        """Returns the number of the reason to leave a pair out, or else the pair's hash."""
-        languages = self._languages() if callable(self._languages) else self._languages
-        text = split_label(pair[0], self._labels)[1], pair[1]
-        found = find_fault(text, *self._limits, languages, self._reasons)
-        if found is not None:
-            return CLEANING_REASONS.index(found)
-        # With the length of the source, different pairs never give the same joined text.
-        digest = hashlib.blake2b(f"{len(pair[0])}\n{pair[0]}{pair[1]}".encode(), digest_size=8).digest()
-        return max(int.from_bytes(digest, "little"), len(CLEANING_REASONS))
-
-    def _drop_duplicates(self, verdicts: np.ndarray) -> int:
-        """Keeps the first pair of each hash; returns how many others there are."""
-        kept = np.flatnonzero(self._kept)
-        _, first = np.unique(verdicts[kept], return_index=True)
-        self._kept[:] = False
-        self._kept[kept[first]] = True
-        return len(kept) - len(first)

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +39,7 @@ _KILLED = (
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-    """One side of a chunk: `ids`, uint32, each sequence with EOS at its end, and `lengths`, int64 [sequences].
+    """One side of a chunk: `ids`, uint16 or uint32, each sequence with EOS at its end, and int64 `lengths`.
 
     Of alignments, `ids` are the links between pieces, source and target of each, one after the other. lost: how many
     pairs have no links because their pieces are of other words (alignment_files.py).
@@ -59,16 +61,17 @@ def encode_pairs(pairs: Iterable[Pair], vocabularies: Vocabularies, *, num_worke
     Raises:
         DataError: a process was killed.
     """
-    chunks = _chunks(pairs)
+    chunks = in_chunks(pairs)
     first = list(itertools.islice(chunks, _FEW_CHUNKS))
     if num_workers <= 1 or len(first) < _FEW_CHUNKS:
         for chunk in itertools.chain(first, chunks):
-            yield _encode(chunk, vocabularies)
+            yield encode_chunk(chunk, vocabularies)
     else:
-        yield from _encode_in_processes(itertools.chain(first, chunks), vocabularies, num_workers)
+        yield from in_processes(_Coder(to_files(vocabularies)), "encode", itertools.chain(first, chunks), num_workers)
 
 
-def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+def in_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
+    """Yields the pairs in lists that are encoded at once."""
     chunk: list[Pair] = []
     chars = 0
     for pair in pairs:
@@ -81,7 +84,8 @@ def _chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
         yield chunk
 
 
-def _encode(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, ...]:
+def encode_chunk(chunk: list[Pair], vocabularies: Vocabularies) -> tuple[Side, ...]:
+    """Returns the sides of some pairs, at least one."""
     sources, targets = zip(*chunk, strict=True)
     source, target = vocabularies
     of_sources = source.encode_source([source.source_line(line) for line in sources])
@@ -108,26 +112,58 @@ def _side(lines: tuple[str, ...], sequences: list[list[int]], vocabulary: AnyVoc
     for sequence in sequences:
         sequence.append(EOS)
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    dtype = np.uint16 if vocabulary.size <= 1 << 16 else np.uint32  # less to send to another process
     unknown = UnknownPieces()
     unknown.add(vocabulary, lines, sequences)
-    return Side(np.fromiter(itertools.chain.from_iterable(sequences), np.uint32, int(lengths.sum())), lengths, unknown)
+    return Side(np.fromiter(itertools.chain.from_iterable(sequences), dtype, int(lengths.sum())), lengths, unknown)
 
 
-def _encode_in_processes(
-    chunks: Iterator[list[Pair]], vocabularies: Vocabularies, num_workers: int
-) -> Iterator[tuple[Side, ...]]:
+VocabularyFiles = tuple[tuple[str, bytes], ...]  # suffix and data; one where the two sides share a vocabulary
+
+
+def to_files(vocabularies: Vocabularies) -> VocabularyFiles:
+    """Returns what `from_files` makes the vocabularies from in another process."""
     shared = vocabularies[0] is vocabularies[1]
+    return tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2])
+
+
+def from_files(files: VocabularyFiles) -> Vocabularies:
+    """Returns the vocabularies of `to_files`."""
+    loaded = [kind(suffix)(data) for suffix, data in files]
+    return loaded[0], loaded[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Coder:
+    files: VocabularyFiles
+
+    @functools.cached_property
+    def _vocabularies(self) -> Vocabularies:
+        return from_files(self.files)
+
+    def encode(self, chunk: list[Pair]) -> tuple[Side, ...]:
+        return encode_chunk(chunk, self._vocabularies)
+
+
+def in_processes(worker: Any, method: str, tasks: Iterable[Any], num_workers: int) -> Iterator[Any]:
+    """Yields what a method of `worker` returns for each task, in order; processes do the tasks, of which few wait.
+
+    Each process has a copy of `worker`, which is made once.
+
+    Raises:
+        DataError: a process was killed; or what the method raises.
+    """
     pool = concurrent.futures.ProcessPoolExecutor(
         num_workers,
         # A fork of a process in which TensorFlow runs threads may hang.
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
-        initargs=tuple((vocabulary.suffix, vocabulary.data) for vocabulary in vocabularies[: 1 if shared else 2]),
+        initargs=(worker,),
     )
-    pending: collections.deque[concurrent.futures.Future[tuple[Side, ...]]] = collections.deque()
+    pending: collections.deque[concurrent.futures.Future[Any]] = collections.deque()
     try:
-        for chunk in chunks:
-            pending.append(pool.submit(_encode_in_worker, chunk))
+        for task in tasks:
+            pending.append(pool.submit(_work, method, task))
             # Taking results in turn keeps the order; a short queue keeps the memory bounded.
             if len(pending) > 2 * num_workers:
                 yield pending.popleft().result()
@@ -139,18 +175,17 @@ def _encode_in_processes(
         pool.shutdown(cancel_futures=True)
 
 
-_worker_vocabularies: Vocabularies  # set in worker processes only
+_worker: Any  # set in worker processes only
 
 
-def _start_worker(*files: tuple[str, bytes]) -> None:
-    global _worker_vocabularies
-    loaded = [kind(suffix)(data) for suffix, data in files]
-    _worker_vocabularies = (loaded[0], loaded[-1])
+def _start_worker(worker: Any) -> None:
+    global _worker
+    _worker = worker
     follow_parent()
 
 
-def _encode_in_worker(chunk: list[Pair]) -> tuple[Side, ...]:
-    return _encode(chunk, _worker_vocabularies)
+def _work(method: str, task: Any) -> Any:
+    return getattr(_worker, method)(task)
 
 
 def follow_parent() -> None:

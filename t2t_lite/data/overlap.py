@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from t2t_lite.data.encode import Pair
 
+Seen = tuple[set[Pair], set[str]]  # pairs and sources
+
 
 class Overlap:
     """Finds the pairs of dev and test among the training pairs, which stream past; white space counts as one space.
@@ -27,11 +29,26 @@ class Overlap:
     def watch(self, pairs: Iterator[Pair]) -> Iterator[Pair]:
         """Yields the training pairs, and remembers those that dev or test have, too."""
         for pair in pairs:
-            source = _key(pair[0])
-            if source in self._sources:
-                self._seen_sources.add(source)
-                self._seen_pairs.add((source, _key(pair[1])))
+            self.note(pair)
             yield pair
+
+    def note(self, pair: Pair) -> None:
+        """Remembers a training pair if dev or test has it, too, or its source."""
+        source = _key(pair[0])
+        if source in self._sources:
+            self._seen_sources.add(source)
+            self._seen_pairs.add((source, _key(pair[1])))
+
+    def take_seen(self) -> Seen:
+        """Returns what is remembered, and forgets it."""
+        seen = self._seen_pairs, self._seen_sources
+        self._seen_pairs, self._seen_sources = set(), set()
+        return seen
+
+    def add_seen(self, seen: Seen) -> None:
+        """Adds what another process remembers."""
+        self._seen_pairs |= seen[0]
+        self._seen_sources |= seen[1]
 
     def facts(self, split: str) -> dict[str, int]:
         """How many pairs of dev or test are in train, and how many of their sources; call it after `watch`."""

@@ -1,5 +1,8 @@
 """Rows of fixed length that hold several pairs each: one shape instead of a dozen; pure NumPy."""
 
+import array
+from collections.abc import Iterator
+
 import numpy as np
 
 from t2t_lite.data.buckets import Bucket, rows_of
@@ -7,6 +10,7 @@ from t2t_lite.data.plan import Plan, PlannedBatch
 
 Array = np.ndarray
 _OPEN_ROWS = 64  # rows that still take pairs; more would pack a little tighter and slower
+_CHUNK = 1 << 16  # pairs whose lengths are Python's numbers at once
 
 
 class PackedPlan(Plan):
@@ -17,52 +21,82 @@ class PackedPlan(Plan):
     """
 
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
-        order = self._kept[np.random.default_rng([self._seed, 0]).permutation(len(self._kept))]
-        self._packed = pack(order, *self._lengths, self.max_length)
+        key = {"seed": self._seed, "max_length": self.max_length}
+        self._ids, self._starts = self._index.get("packed", key, self._pack)
+        self._slots = int(np.diff(self._starts).max())
         self._rows = rows_of(self.max_length, batch_tokens)
         self._epoch: tuple[int, Array] | None = None
-        return [(-(-len(self._packed) // self._rows), Bucket(self.max_length, self.max_length, self._rows))]
+        return [(-(-(len(self._starts) - 1) // self._rows), Bucket(self.max_length, self.max_length, self._rows))]
+
+    def _pack(self) -> tuple[Array, Array]:
+        order = np.random.default_rng([self._seed, 0]).permutation(self._kept)
+        return pack(order, *self._lengths, self.max_length)
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)
         if self._epoch is None or self._epoch[0] != epoch:
             random = np.random.default_rng([self._seed, 1, epoch])
-            self._epoch = (epoch, random.permutation(len(self._packed)))
-        chosen = self._packed[self._epoch[1][index * self._rows : (index + 1) * self._rows]]
-        rows = np.full((self._rows, self._packed.shape[1]), -1, np.int64)
-        rows[: len(chosen)] = chosen
+            self._epoch = (epoch, random.permutation(len(self._starts) - 1))
+        chosen = self._epoch[1][index * self._rows : (index + 1) * self._rows]
+        rows = np.full((self._rows, self._slots), -1, np.int64)
+        at = self._starts[chosen, None] + np.arange(self._slots)
+        filled = at < self._starts[chosen + 1, None]
+        rows[: len(chosen)][filled] = self._ids[at[filled]]
         return PlannedBatch(rows, self.max_length, self.max_length)
 
 
-def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int) -> Array:
-    """First fit: each pair goes to the first open row with room for both sides.
+def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int) -> tuple[Array, Array]:
+    """First fit: each pair goes to the first open row with room for both sides; in time linear in the pairs.
+
+    A pair that fits none opens a row, for which the fullest one is closed if there are too many.
 
     Args:
-        order: int64 [n], ids of pairs, none longer than `width`.
+        order: int32 or int64 [n], ids of pairs.
+        source_lengths, target_lengths: int [pairs], from 1 to `width`.
 
     Returns:
-        int64 [rows, largest number of pairs in a row], -1 where empty.
+        The ids row by row, [n], in the order in which rows were closed, and int64 [rows + 1], the start of each row.
     """
-    done: list[list[int]] = []
-    open_rows: list[list[int]] = []
-    room = np.zeros((0, 2), np.int64)
-    for i, source, target in zip(
-        order.tolist(), source_lengths[order].tolist(), target_lengths[order].tolist(), strict=True
-    ):
-        fits = np.flatnonzero((room[:, 0] >= source) & (room[:, 1] >= target))
-        if len(fits):
-            row = int(fits[0])
-            open_rows[row].append(i)
-            room[row] -= (source, target)
-            continue
-        if len(open_rows) == _OPEN_ROWS:
-            fullest = int(np.argmin(room.min(axis=1)))
-            done.append(open_rows.pop(fullest))
-            room = np.delete(room, fullest, axis=0)
-        open_rows.append([i])
-        room = np.concatenate([room, [[width - source, width - target]]])
-    rows = done + open_rows
-    packed = np.full((len(rows), max(map(len, rows))), -1, np.int64)
-    for n, row_ids in enumerate(rows):
-        packed[n, : len(row_ids)] = row_ids
-    return packed
+    ids, starts = array.array("i" if order.itemsize == 4 else "q"), array.array("q", [0])
+    rows: list[list[int]] = []  # that are open, in the order in which they were opened
+    # The room of all open rows on a side is one number with a field for each row, whose highest bit is set. One
+    # subtraction then asks all rows: it clears that bit in those with too little room. Fields without a row have none.
+    bits = width.bit_length() + 1
+    at = [bits * row for row in range(_OPEN_ROWS + 1)]
+    top = 1 << (bits - 1)
+    tops = sum(top << place for place in at[:-1])
+    in_each, last = tops // top, top << at[-2]
+    sources = targets = tops
+    least: list[int] = []  # the room of each open row on its fuller side
+    for i, source, target in _numbers(order, source_lengths, target_lengths):
+        if fits := (sources - source * in_each) & (targets - target * in_each) & tops:
+            row = (fits & -fits).bit_length() // bits - 1
+            rows[row].append(i)
+        else:
+            if len(rows) == _OPEN_ROWS:
+                row = least.index(min(least))
+                del least[row]
+                ids.extend(rows.pop(row))
+                starts.append(len(ids))
+                below = (1 << at[row]) - 1
+                sources = (sources & below) | (sources >> at[row + 1] << at[row]) | last
+                targets = (targets & below) | (targets >> at[row + 1] << at[row]) | last
+            row = len(rows)
+            rows.append([i])
+            least.append(0)
+            sources += width << at[row]
+            targets += width << at[row]
+        sources -= source << at[row]
+        targets -= target << at[row]
+        least[row] = min((sources >> at[row]) & (top - 1), (targets >> at[row]) & (top - 1))
+    for members in rows:
+        ids.extend(members)
+        starts.append(len(ids))
+    return np.frombuffer(ids, order.dtype), np.frombuffer(starts, np.int64)
+
+
+def _numbers(order: Array, source_lengths: Array, target_lengths: Array) -> Iterator[tuple[int, int, int]]:
+    """Yields each pair's id and lengths as Python's numbers, of which few are in memory at once."""
+    for start in range(0, len(order), _CHUNK):
+        part = order[start : start + _CHUNK]
+        yield from zip(part.tolist(), source_lengths[part].tolist(), target_lengths[part].tolist(), strict=True)

@@ -26,7 +26,8 @@ def make_plan(split: TokenSplit, batch: BatchGroup, seed: int) -> Plan:
     """Returns the plan of a recipe's batches over the pairs of `split`."""
     kind: type[Plan] = PackedPlan if batch.packing else BucketPlan
     lengths = split.source.lengths, split.target.lengths
-    return kind(*lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed)
+    folder = split.source.path.parent
+    return kind(*lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed, folder=folder)
 
 
 def batches(

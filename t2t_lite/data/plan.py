@@ -7,10 +7,12 @@ batch per epoch has empty rows.
 
 import abc
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from t2t_lite.data.buckets import Bucket, assign, batches_per_bucket, choose_buckets, next_bucket
+from t2t_lite.data.buckets import Bucket, assign, batches_per_bucket, choose_buckets, next_bucket, split_by
+from t2t_lite.data.plan_index import PlanIndex
 from t2t_lite.errors import DataError
 
 Array = np.ndarray
@@ -78,6 +80,7 @@ class Plan(abc.ABC):
         batch_tokens: padded tokens per side and update, at most (section 5.1: about 25,000).
         max_length: pairs with a longer side are left out.
         seed: of the shuffling.
+        folder: of the prepared data, in which an index of many millions of pairs is kept; None: there is none.
 
     Attributes:
         steps_per_epoch: batches of an epoch, the same number in each.
@@ -95,7 +98,9 @@ class Plan(abc.ABC):
         batch_tokens: int,
         max_length: int,
         seed: int,
+        folder: Path | None = None,
     ) -> None:
+        self._index = PlanIndex(folder, source_lengths, target_lengths)
         self._lengths = (source_lengths, target_lengths)
         kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
         if not len(kept):
@@ -135,6 +140,7 @@ class BucketPlan(Plan):
     """Batches of pairs with similar lengths."""
 
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
+        self._key = {"seed": self._seed, "max_length": self.max_length, "batch_tokens": batch_tokens}
         source, target = (lengths[self._kept] for lengths in self._lengths)
         self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens)
         self._bucket_of = assign(source, target, self.buckets)
@@ -156,18 +162,24 @@ class BucketPlan(Plan):
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = None  # otherwise two epochs would be in memory
-            random = np.random.default_rng([self._seed, epoch])
-            shuffled = random.permutation(np.arange(len(self._kept), dtype=self._kept.dtype))
-            bucket_of = self._bucket_of[shuffled]
-            members = [shuffled[bucket_of == i] for i in range(len(self.buckets))]
-            for i, bucket in enumerate(self.buckets):
-                above = next_bucket(self.buckets, i)
-                if above is not None:
-                    full = len(members[i]) // bucket.rows * bucket.rows
-                    # They go before the larger bucket's own pairs, so that they do not move up again.
-                    members[above] = np.concatenate([members[i][full:], members[above]])
-                    members[i] = members[i][:full]
-            order = np.array([(b, n) for b, count in enumerate(self._counts) for n in range(count)])
-            random.shuffle(order)
-            self._epoch = (epoch, members, order)
+            key = {**self._key, "epoch": epoch}
+            *members, order = self._index.get("epoch", key, lambda: self._compute_epoch(epoch))
+            self._epoch = (epoch, members, order.reshape(-1, 2))
         return self._epoch[1], self._epoch[2]
+
+    def _compute_epoch(self, epoch: int) -> list[Array]:
+        """The members of each bucket, and the (bucket, number) of each batch one after the other."""
+        random = np.random.default_rng([self._seed, epoch])
+        shuffled = np.arange(len(self._kept), dtype=self._kept.dtype)
+        random.shuffle(shuffled)
+        members = split_by(shuffled, self._bucket_of, len(self.buckets))
+        for i, bucket in enumerate(self.buckets):
+            above = next_bucket(self.buckets, i)
+            if above is not None:
+                full = len(members[i]) // bucket.rows * bucket.rows
+                # They go before the larger bucket's own pairs, so that they do not move up again.
+                members[above] = np.concatenate([members[i][full:], members[above]])
+                members[i] = members[i][:full]
+        order = np.array([(b, n) for b, count in enumerate(self._counts) for n in range(count)])
+        random.shuffle(order)
+        return [*members, order.reshape(-1)]

@@ -1,7 +1,6 @@
 """Preparation of data: a problem's text becomes a vocabulary and a token store, once."""
 
 import functools
-import itertools
 import json
 import logging
 import os
@@ -13,10 +12,11 @@ from t2t_lite.cpus import available_cpus
 from t2t_lite.data import identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
-from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs, report
+from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, range_text
+from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs
 from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, WEIGHTS, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
-from t2t_lite.data.text_counts import SplitCounts
+from t2t_lite.data.text_counts import counts_of
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.data.weight_files import keep_weights
 from t2t_lite.errors import DataError, UsageError, did_you_mean
@@ -29,7 +29,6 @@ from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from t2t_lite.version import local_version
 
-_SEED = 1  # of the sample that the vocabulary is trained on
 _SHOWN = 10  # changes in a message
 
 _log = logging.getLogger("t2t_lite")
@@ -183,23 +182,30 @@ def _write(
     # Before the text is read: a file that changes meanwhile counts as changed.
     origin = identity.find_origin(problem)
     # The small splits first: a fault in them shows before the long work on train.
-    counts = {split: SplitCounts(problem) for split in splits}
+    counts = {split: counts_of(problem) for split in splits}
     small = {split: list(read_pairs(problem, split, counts[split])) for split in splits if split != "train"}
     for split, pairs in small.items():
         _write_text(split, pairs, writer, as_json=problem.keeps_line_breaks)
     overlap = Overlap(small)
-    train = TrainingText(problem, progress, overlap if problem.drop_overlap else None)
-    vocabularies = _train_vocabularies(problem, train, progress) if given is None else given
+    train: RangeText | TrainingText = range_text(problem, progress, overlap, num_workers, writer.aside) or TrainingText(
+        problem, progress, overlap, writer.aside
+    )
+    vocabularies = _train_vocabularies(problem, train) if given is None else given
     files = by_file(*vocabularies, names=("vocabulary", *SIDES))
     for name, vocabulary in files.items():
         writer.file(name).write(vocabulary.data)
     facts: dict[str, dict[str, Any]] = {}
     learner = problem.make_learner()
     for split in splits:
-        text = small[split] if split in small else learner.watch(overlap.watch(train.read()))
-        if problem.weighted and split == "train":
-            text = keep_weights(text, writer.file(WEIGHTS).write)
-        chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
+        if split in small:
+            chunks = encode_pairs(small[split], vocabularies, num_workers=num_workers)
+        elif isinstance(train, RangeText):
+            chunks = train.encode(vocabularies)
+        else:
+            text = learner.watch(overlap.watch(train.read()))
+            if problem.weighted:
+                text = keep_weights(text, writer.file(WEIGHTS).write)
+            chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
         facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:
@@ -241,19 +247,17 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_js
             file.write(line.encode() + b"\n")
 
 
-def _train_vocabularies(problem: Problem, text: TrainingText, progress: OnPairs) -> Vocabularies:
+def _train_vocabularies(problem: Problem, text: RangeText | TrainingText) -> Vocabularies:
     def train(sides: slice, kind: str, labels: Sequence[str]) -> Vocabulary:
-        pairs = report(text.read(), progress, "vocabulary")
-        texts = ((split_label(source, problem.labels)[1], target) for source, target in pairs)
         return train_vocabulary(
-            itertools.chain.from_iterable(pair[sides] for pair in texts),
+            text.lines(sides),
             size=problem.vocab_size,
             kind=kind,
             character_coverage=problem.character_coverage,
             whole=whole if kind != "word" else (),
             labels=labels,
             byte_fallback=problem.byte_fallback,
-            seed=_SEED,
+            seed=VOCABULARY_SEED,
         )
 
     whole = [*(["\n"] if problem.keeps_line_breaks else []), *problem.keep_whole]

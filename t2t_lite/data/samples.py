@@ -1,16 +1,19 @@
 """Text of a problem: checks, counts and checksum of its pairs; cleaning of training pairs."""
 
 import hashlib
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.cleaning import Cleaner
+from t2t_lite.data.cleaning import Cleaner, Judge
 from t2t_lite.data.encode import Pair
 from t2t_lite.data.overlap import Overlap
-from t2t_lite.data.text_counts import SplitCounts
+from t2t_lite.data.text_counts import SplitCounts, counts_of
 from t2t_lite.errors import DataError
 from t2t_lite.problem import LARGEST_WEIGHT, AlignedPair, Problem, WeightedPair
+from t2t_lite.text.labels import split_label
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
 
 OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
@@ -87,70 +90,99 @@ def hash_text(pairs: Iterable[Pair]) -> str:
     """SHA-256 of pairs as `read_pairs` yields them."""
     digest = hashlib.sha256()
     for pair in pairs:
-        digest.update(_join(pair))
+        digest.update(join_pair(pair))
     return digest.hexdigest()
 
 
-def _join(pair: Pair) -> bytes:
+def join_pair(pair: Pair) -> bytes:
     weight = f"{pair.weight!r}\n" if isinstance(pair, WeightedPair) else ""
     return f"{pair[0]}\n{pair[1]}\n{weight}".encode()
 
 
-class TrainingText:
+class TrainingFacts:
+    """What is known of the training pairs that are used once all were read.
+
+    Attributes:
+        counts: what is unusual in all pairs, used or not.
+        overlapping: how many pairs are left out as they are also in dev or test.
+        cleaned: how many pairs cleaning leaves out, by reason; None: there is no cleaning.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self.cleaned: dict[str, int] | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins to read all pairs."""
+        self.counts, self.overlapping, self._digest = counts_of(self._problem), 0, hashlib.sha256()
+
+    def facts(self) -> dict[str, Any]:
+        """The checksum of all pairs, used or not; how many were left out, and why."""
+        return {
+            "dropped": self.counts.empty.number,
+            **({"overlapping": self.overlapping} if self._problem.drop_overlap else {}),
+            **({} if self.cleaned is None else {"cleaned": self.cleaned}),
+            **self.counts.facts(),
+            "text_sha256": self._digest.hexdigest(),
+        }
+
+    def _log_cleaning(self, counts: dict[str, int], pairs: int) -> None:
+        self.cleaned, number = counts, sum(counts.values())
+        named = ", ".join(f"{count:,} {reason}" for reason, count in counts.items() if count)
+        _log.info("Cleaning leaves out %s training pairs%s.", f"{number:,}" if number else "no", named and f": {named}")
+        if number > _MANY * pairs:
+            _log.warning(
+                "Cleaning leaves out %.0f%% of the training pairs, which is much. If they are sound, name the other "
+                "reasons (--clean=REASON,...), or raise --clean_max_words (%s) and --clean_max_ratio (%g).",
+                100 * number / pairs,
+                self._problem.clean_max_words,
+                self._problem.clean_max_ratio,
+            )
+
+
+def judge_of(problem: Problem) -> Judge | None:
+    """Returns what judges the training pairs of a problem; None: there is no cleaning."""
+    if not (reasons := problem.cleaning):
+        return None
+    return Judge(problem.clean_max_words, problem.clean_max_ratio, reasons, problem.labels)
+
+
+class TrainingText(TrainingFacts):
     """The training pairs that are used: those with text on both sides, cleaned if the problem asks for that.
 
     Args:
-        overlap: the pairs of dev and test, which are left out; None: they stay.
-
-    Attributes:
-        counts: what is unusual in all pairs, used or not, once they have been read.
+        overlap: the pairs of dev and test, which are left out if the problem asks for that.
+        folder: as of `Doubles`.
     """
 
-    def __init__(self, problem: Problem, progress: OnPairs, overlap: Overlap | None = None) -> None:
-        self._problem, self._overlap = problem, overlap
+    def __init__(self, problem: Problem, progress: OnPairs, overlap: Overlap, folder: Path) -> None:
+        super().__init__(problem)
+        self._overlap = overlap if problem.drop_overlap else None
+        self._progress = progress
         self._cleaner: Cleaner | None = None
-        if reasons := problem.cleaning:
+        if judge := judge_of(problem):
             pairs = report(self._with_text(), progress, "cleaning")
-            limits = (problem.clean_max_words, problem.clean_max_ratio)
-            self._cleaner = Cleaner(pairs, *limits, problem.pair_languages, reasons, problem.labels)
-            self._log_cleaning(self._cleaner)
+            self._cleaner = Cleaner(pairs, judge, problem.pair_languages, folder)
+            self._log_cleaning(self._cleaner.counts, self._cleaner.pairs)
 
     def read(self) -> Iterator[Pair]:
         """Yields the pairs; each call starts from the first one."""
         return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
 
-    def _log_cleaning(self, cleaner: Cleaner) -> None:
-        counts = ", ".join(f"{count:,} {reason}" for reason, count in cleaner.counts.items() if count)
-        number = sum(cleaner.counts.values())
-        _log.info(
-            "Cleaning leaves out %s training pairs%s.", f"{number:,}" if number else "no", counts and f": {counts}"
-        )
-        if number > _MANY * cleaner.pairs:
-            _log.warning(
-                "Cleaning leaves out %.0f%% of the training pairs, which is much. If they are sound, name the other "
-                "reasons (--clean=REASON,...), or raise --clean_max_words (%s) and --clean_max_ratio (%g).",
-                100 * number / cleaner.pairs,
-                self._problem.clean_max_words,
-                self._problem.clean_max_ratio,
-            )
-
-    def facts(self) -> dict[str, Any]:
-        """The checksum of all pairs, used or not; how many were left out, and why. Call it after all were read."""
-        return {
-            "dropped": self.counts.empty.number,
-            **({} if self._overlap is None else {"overlapping": self._overlapping}),
-            **({} if self._cleaner is None else {"cleaned": self._cleaner.counts}),
-            **self.counts.facts(),
-            "text_sha256": self._digest.hexdigest(),
-        }
+    def lines(self, sides: slice) -> Iterator[str]:
+        """Yields the lines that a vocabulary of the sides is trained on."""
+        pairs = report(self.read(), self._progress, "vocabulary")
+        texts = ((split_label(source, self._problem.labels)[1], target) for source, target in pairs)
+        return itertools.chain.from_iterable(pair[sides] for pair in texts)
 
     def _with_text(self) -> Iterator[Pair]:
-        self.counts, self._overlapping, self._digest = SplitCounts(self._problem), 0, hashlib.sha256()
+        self._begin()
         for pair in read_pairs(self._problem, "train", self.counts):
-            self._digest.update(_join(pair))
+            self._digest.update(join_pair(pair))
             if not (pair[0].strip() and pair[1].strip()):
                 continue
             if self._overlap is not None and pair in self._overlap:
-                self._overlapping += 1
+                self.overlapping += 1
             else:
                 yield pair

@@ -5,6 +5,7 @@ lines of the two sides would no longer match.
 """
 
 import codecs
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -45,6 +46,20 @@ def read_lines(path: StrPath, *, sgml: bool = False) -> Iterator[str]:
     yield from _decode_chunks(read_chunks(path), path, sgml)
 
 
+def read_span(path: StrPath, start: int, end: int, first: int) -> Iterator[str]:
+    """Yields the lines of the bytes from `start` to `end` of a plain file, as `read_lines`; `first` is the number of
+    the first one, from 1. Whether carriage returns end the lines of the file is not asked."""
+    yield from map(operator.itemgetter(0), _decode_raw(_raw_lines(_read_bytes(path, start, end), path), path, first))
+
+
+def _read_bytes(path: StrPath, start: int, end: int) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        file.seek(start)
+        while start < end and (chunk := file.read(min(_CHUNK, end - start))):
+            start += len(chunk)
+            yield chunk
+
+
 def decode_lines(file: IO[bytes], name: StrPath) -> Iterator[str]:
     """Yields the lines of an open binary file, as `read_lines`; messages call the file `name`."""
     return _decode_chunks(iter(lambda: file.read1(_CHUNK), b""), name)  # type: ignore[attr-defined]
@@ -52,16 +67,20 @@ def decode_lines(file: IO[bytes], name: StrPath) -> Iterator[str]:
 
 def _decode_chunks(chunks: Iterable[bytes], name: StrPath, sgml: bool = False) -> Iterator[str]:
     count = returns = 0
-    for raw in _raw_lines(chunks, name):
-        count += 1
+    for line, found in _decode_raw(_raw_lines(chunks, name), name, 1, sgml):
+        count, returns = count + 1, returns + found
+        yield line
+    _refuse_returns(count, returns, name)
+
+
+def _decode_raw(lines: Iterable[bytes], name: StrPath, first: int, sgml: bool = False) -> Iterator[tuple[str, int]]:
+    """Yields each line decoded, and how many carriage returns are in it; the number of the first line is `first`."""
+    for number, raw in enumerate(lines, start=first):
         line = raw.removesuffix(b"\r")
-        if count == 1:
+        if number == 1:
             _refuse_start(raw, name, sgml)
             line = line.removeprefix(_BOM)
-        if b"\r" in line:
-            returns += len(_RETURN.findall(line))
-        yield _decode(line, name, count)
-    _refuse_returns(count, returns, name)
+        yield _decode(line, name, number), len(_RETURN.findall(line)) if b"\r" in line else 0
 
 
 def _raw_lines(chunks: Iterable[bytes], name: StrPath) -> Iterator[bytes]:
@@ -171,9 +190,13 @@ def _find_encoding(start: bytes) -> str | None:
     return None
 
 
+def returns_end_lines(count: int, returns: int) -> bool:
+    """Whether a file of `count` lines has so many carriage returns in them that these must be its line ends."""
+    return returns > 1 and returns > _RETURNS_PER_LINE * (count - 1)
+
+
 def _refuse_returns(count: int, returns: int, name: StrPath) -> None:
-    """Raises DataError if a file of `count` lines has so many carriage returns in them that these end its lines."""
-    if returns > 1 and returns > _RETURNS_PER_LINE * (count - 1):
+    if returns_end_lines(count, returns):
         raise DataError(
             f"{name} has {returns:,} carriage returns (CR), but line feeds (LF) must end its lines. Convert it: "
             r"tr '\r' '\n' < OLD > NEW."

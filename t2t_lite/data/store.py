@@ -51,7 +51,7 @@ class Tokens:
     def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
         self.data = data
         self.offsets = offsets
-        self._size, self._path = size, path
+        self._size, self.path = size, path
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -70,8 +70,8 @@ class Tokens:
         largest = int(ids.max(initial=0))
         if largest >= self._size:
             raise DataError(
-                f"{self._path} is damaged: it holds the id {largest:,}, and the vocabulary has {self._size:,} pieces. "
-                f"{_remedy(self._path.parent)}"
+                f"{self.path} is damaged: it holds the id {largest:,}, and the vocabulary has {self._size:,} pieces. "
+                f"{_remedy(self.path.parent)}"
             )
 
 

@@ -23,25 +23,28 @@ class StoreWriter:
 
     Args:
         folder: the store's final folder; its parent must exist. A store that is already there is replaced.
+
+    Attributes:
+        aside: the folder in which it is written.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._aside = staging_dir(folder)
+        self.aside = staging_dir(folder)
         self._files: list[_File] = []
 
     def __enter__(self) -> StoreWriter:
-        self._aside.mkdir()
+        self.aside.mkdir()
         return self
 
     def __exit__(self, *error: object) -> None:
         for file in self._files:
             file.abandon()
-        shutil.rmtree(self._aside, ignore_errors=True)
+        shutil.rmtree(self.aside, ignore_errors=True)
 
     def file(self, name: str) -> _File:
         """Opens a new file of the store for writing bytes."""
-        self._files.append(_File(self._aside / name))
+        self._files.append(_File(self.aside / name))
         return self._files[-1]
 
     def finish(self, facts: dict[str, Any], origin: str | None = None) -> None:
@@ -54,15 +57,15 @@ class StoreWriter:
         manifest = {"format": FORMAT, **facts, "files": files}
         for name, text in ((ORIGIN, origin), (MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")):
             if text is not None:
-                last = _File(self._aside / name)
+                last = _File(self.aside / name)
                 last.write(text.encode())
                 last.close()
-        sync(self._aside)
+        sync(self.aside)
         old = _path_of_old(self._folder)
         if self._folder.exists():
             shutil.rmtree(old, ignore_errors=True)
             os.rename(self._folder, old)
-        os.rename(self._aside, self._folder)
+        os.rename(self.aside, self._folder)
         sync(self._folder.parent)
         shutil.rmtree(old, ignore_errors=True)
 
@@ -100,7 +103,7 @@ class SequenceWriter:
 
     def write(self, side: Side) -> None:
         """Appends the sequences of a chunk."""
-        self._ids.write(side.ids.astype(self._dtype).tobytes())
+        self._ids.write(side.ids.astype(self._dtype, copy=False).tobytes())
         self._offsets.write((self._end + np.cumsum(side.lengths)).astype("<i8").tobytes())
         self._end += len(side.ids)
         self._longest = max(self._longest, int(side.lengths.max(initial=0)))

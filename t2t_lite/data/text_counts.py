@@ -5,7 +5,10 @@ are markup (text/markup.py) or have an empty side, and, where the text is encode
 (text/unknown_pieces.py).
 """
 
+from __future__ import annotations
+
 import dataclasses
+import functools
 import logging
 import re
 from collections import defaultdict
@@ -36,6 +39,11 @@ class WhiteSpace:
     name: str  # in the plural
     has: Callable[[str], bool]  # quick, as it is asked of each text
     place: re.Pattern[str]
+    signs: tuple[str, ...]  # one of them is in lines with line breaks around them if a line has it
+
+    def in_lines(self, text: str) -> bool:
+        """Whether one of the lines of a text has it; a line break is at the text's beginning and end."""
+        return any(sign in text for sign in self.signs)
 
     def example(self, text: str) -> str:
         """Returns what is around the first place in a text that has it."""
@@ -50,13 +58,18 @@ class WhiteSpace:
 
 
 WHITE_SPACE = (
-    WhiteSpace("Line breaks", lambda text: "\n" in text, re.compile("\n+")),
-    WhiteSpace("Runs of spaces", lambda text: "  " in text, re.compile("  +")),
+    WhiteSpace("Line breaks", lambda text: "\n" in text, re.compile("\n+"), ()),
+    WhiteSpace("Runs of spaces", lambda text: "  " in text, re.compile("  +"), ("  ",)),
     WhiteSpace(
-        "Spaces at the beginning or end", lambda text: text[:1] == " " or text[-1:] == " ", re.compile(r"\A +| +\Z")
+        "Spaces at the beginning or end",
+        lambda text: text[:1] == " " or text[-1:] == " ",
+        re.compile(r"\A +| +\Z"),
+        ("\n ", " \n"),
     ),
-    WhiteSpace("Tabs", lambda text: "\t" in text, re.compile("\t+")),
-    WhiteSpace("SentencePiece's marks for a space", lambda text: WORD_START in text, re.compile(WORD_START)),
+    WhiteSpace("Tabs", lambda text: "\t" in text, re.compile("\t+"), ("\t",)),
+    WhiteSpace(
+        "SentencePiece's marks for a space", lambda text: WORD_START in text, re.compile(WORD_START), (WORD_START,)
+    ),
 )
 
 
@@ -73,19 +86,34 @@ class Count:
             self.example, self.place = example(), place()
         self.number += 1
 
+    def merge(self, other: Count) -> None:
+        """Adds the count of texts that follow."""
+        if not self.number:
+            self.example, self.place = other.example, other.place
+        self.number += other.number
+
+
+def counts_of(problem: Problem) -> SplitCounts:
+    """Returns the counts of a split of a problem, none counted yet."""
+    return SplitCounts(problem.codec.is_text, problem.keep_whole, problem.labels)
+
 
 class SplitCounts:
     """Counts of one split of a problem.
+
+    Args:
+        is_text: whether the targets are text, and not the linearised trees of a parser.
+        keep_whole, labels: as in Problem.
 
     Attributes:
         absent: texts of --keep_whole that have not occurred.
         unknown: the unknown pieces of each side, set when they are known.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self._sides = (0, 1) if problem.codec.is_text else (0,)  # not the linearised trees of a parser
-        self.absent = dict.fromkeys(problem.keep_whole)
-        self._labels = problem.labels
+    def __init__(self, is_text: bool, keep_whole: Sequence[str], labels: Sequence[str]) -> None:
+        self._sides = (0, 1) if is_text else (0,)
+        self.absent = dict.fromkeys(keep_whole)
+        self._labels = labels
         self.unknown: Sequence[UnknownPieces] = ()
         self.pairs = 0
         self.white_space: dict[tuple[int, str], Count] = defaultdict(Count)  # by side and name
@@ -109,6 +137,46 @@ class SplitCounts:
         empty = [side for side in (0, 1) if not pair[side].strip()]
         if empty:
             self.empty.add(str, lambda: place(empty[0]))
+
+    def add_lines(self, pairs: Sequence[Pair], place: Callable[[int, int], str]) -> None:
+        """Counts pairs without line breaks, as `add` does; quicker, as most kinds are in none of them.
+
+        Args:
+            place: says where a side of the pair with an index is.
+        """
+        self.pairs += len(pairs)
+        pairs = [(split_label(source, self._labels)[1], target) for source, target in pairs]
+        sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+        texts = ["\n".join(["", *lines, ""]) for lines in sides]
+        self.absent = {text: None for text in self.absent if not any(text in joined for joined in texts)}
+        for side in self._sides:
+            self.prepared[side].add_lines(sides[side])
+            for kind in WHITE_SPACE:
+                if kind.in_lines(texts[side]):
+                    for i, line in enumerate(sides[side]):
+                        if kind.has(line):
+                            self.white_space[side, kind.name].add(
+                                functools.partial(kind.example, line), functools.partial(place, side, i)
+                            )
+        if all("<" in text for text in texts):
+            for i, (source, target) in enumerate(pairs):
+                if is_element(source) and is_element(target):
+                    self.markup.add(functools.partial(str, source), functools.partial(place, 0, i))
+        for i, pair in enumerate(pairs):
+            empty = [side for side in (0, 1) if not pair[side].strip()]
+            if empty:
+                self.empty.add(str, functools.partial(place, empty[0], i))
+
+    def merge(self, other: SplitCounts) -> None:
+        """Adds the counts of the pairs that follow."""
+        self.pairs += other.pairs
+        self.absent = {text: None for text in self.absent if text in other.absent}
+        for key, count in other.white_space.items():
+            self.white_space[key].merge(count)
+        for mine, others in zip(self.prepared, other.prepared, strict=True):
+            mine.merge(others)
+        self.markup.merge(other.markup)
+        self.empty.merge(other.empty)
 
     def facts(self) -> dict[str, Any]:
         """The counts that are not zero, for the manifest."""

@@ -6,7 +6,7 @@ import logging
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import sentencepiece
 
@@ -17,6 +17,7 @@ from t2t_lite.text.vocabulary import Vocabulary
 
 # Longer lines are cut for training only: SentencePiece would silently leave them out.
 MAX_TRAINING_LINE = 4096  # characters
+MAX_LINES, MAX_CHARS = 1_000_000, 200_000_000  # of the sample
 
 # SentencePiece's trainer silently skips the names of special pieces, and lines with U+2585, its mark for an unknown
 # character.
@@ -25,6 +26,8 @@ _UNKNOWN_MARK = "\u2585"
 _BYTES = 256  # pieces of bytes
 
 _log = logging.getLogger("t2t_lite")
+
+Item = TypeVar("Item")
 
 
 def train_vocabulary(
@@ -37,8 +40,8 @@ def train_vocabulary(
     labels: Sequence[str] = (),
     byte_fallback: bool = False,
     seed: int = 1,
-    max_lines: int = 1_000_000,
-    max_chars: int = 200_000_000,
+    max_lines: int = MAX_LINES,
+    max_chars: int = MAX_CHARS,
 ) -> Vocabulary:
     """Trains a vocabulary on an evenly drawn sample of `lines`; memory is bounded by the sample.
 
@@ -169,26 +172,43 @@ def _too_small(size: int, needed: int) -> UsageError:
 
 def draw_lines(lines: Iterable[str], *, max_lines: int, max_chars: int, seed: int) -> list[str]:
     """Returns at most `max_lines` lines and about `max_chars` characters, each line being as likely as any other."""
+    sized = ((line, len(line)) for line in filter(None, map(training_line, lines)))
+    return draw(sized, max_lines=max_lines, max_chars=max_chars, seed=seed)
+
+
+def training_line(line: str) -> str:
+    """Returns a line as a vocabulary is trained on it, "" if it is blank."""
+    if len(line) > MAX_TRAINING_LINE:
+        line = line[:MAX_TRAINING_LINE].rpartition(" ")[0] or line[:MAX_TRAINING_LINE]  # no half words
+    line = line.replace("\0", " ")
+    return line if line.strip() else ""
+
+
+def draw(sized: Iterable[tuple[Item, int]], *, max_lines: int, max_chars: int, seed: int) -> list[Item]:
+    """Returns what `draw_lines` draws of lines, or of what stands for lines, each given with its characters."""
     generator = random.Random(seed)
-    sample: list[str] = []
-    seen = chars = 0
-    for line in lines:
-        if len(line) > MAX_TRAINING_LINE:
-            line = line[:MAX_TRAINING_LINE].rpartition(" ")[0] or line[:MAX_TRAINING_LINE]  # no half words
-        line = line.replace("\0", " ")
-        if not line.strip():
-            continue
-        seen += 1
+    next_bits = generator.getrandbits
+    sample: list[Item] = []
+    sizes: list[int] = []
+    chars = 0
+    for seen, (item, size) in enumerate(sized, start=1):
         if len(sample) < max_lines:
-            sample.append(line)
-            chars += len(line)
-        elif (place := generator.randrange(seen)) < max_lines:
-            chars += len(line) - len(sample[place])
-            sample[place] = line
+            sample.append(item)
+            sizes.append(size)
+            chars += size
+        else:
+            # As randrange(seen) draws, which takes three times as long.
+            bits = seen.bit_length()
+            while (place := next_bits(bits)) >= seen:
+                pass
+            if place < max_lines:
+                chars += size - sizes[place]
+                sample[place], sizes[place] = item, size
         # A random half of an even sample is an even sample.
         if chars > max_chars and len(sample) > 1:
-            generator.shuffle(sample)
-            del sample[len(sample) // 2 :]
-            max_lines = len(sample)
-            chars = sum(map(len, sample))
+            order = list(range(len(sample)))
+            generator.shuffle(order)
+            max_lines = len(sample) // 2
+            sample, sizes = [sample[i] for i in order[:max_lines]], [sizes[i] for i in order[:max_lines]]
+            chars = sum(sizes)
     return sample

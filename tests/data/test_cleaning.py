@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from t2t_lite.data.cleaning import Cleaner, Pair
+from t2t_lite.data.cleaning import Cleaner, Judge, Pair
 from t2t_lite.errors import DataError
 
 
 def _cleaned(pairs: list[Pair], max_words: int = 10, max_ratio: float = 3.0) -> tuple[list[Pair], dict[str, int]]:
-    cleaner = Cleaner(pairs, max_words, max_ratio)
+    cleaner = Cleaner(pairs, Judge(max_words, max_ratio))
     return list(cleaner.clean(pairs)), {reason: count for reason, count in cleaner.counts.items() if count}
 
 
@@ -65,7 +65,7 @@ def test_each_reason_with_its_limit(pair: Pair, reason: str | None) -> None:
 def test_languages_without_blanks_are_measured_in_characters(
     languages: tuple[str, str], pair: Pair, reason: str | None
 ) -> None:
-    cleaner = Cleaner([pair], 10, 3.0, languages)
+    cleaner = Cleaner([pair], Judge(10, 3.0), languages)
     assert {name for name, count in cleaner.counts.items() if count} == ({reason} - {None})
 
 
@@ -88,7 +88,7 @@ def test_of_exact_doubles_the_first_stays() -> None:
 
 def test_the_pairs_may_be_read_again_and_again() -> None:
     pairs = [("a", "b"), ("a", "b"), ("c", "d")]
-    cleaner = Cleaner(iter(pairs), 10, 3.0)
+    cleaner = Cleaner(iter(pairs), Judge(10, 3.0))
     first = cleaner.clean(pairs)
     next(first)  # other readings start before this one ends
     assert list(cleaner.clean(pairs)) == list(cleaner.clean(iter(pairs))) == [("a", "b"), ("c", "d")]
@@ -97,7 +97,7 @@ def test_the_pairs_may_be_read_again_and_again() -> None:
 
 @pytest.mark.parametrize("again", [2, 4])
 def test_other_pairs_at_the_second_reading(again: int) -> None:
-    cleaner = Cleaner([("a", "b")] * 3, 10, 3.0)
+    cleaner = Cleaner([("a", "b")] * 3, Judge(10, 3.0))
     with pytest.raises(
         DataError, match=r"gave 3 pairs with text at first, and another number .* the same pairs at each"
     ):

@@ -1,6 +1,9 @@
 """Encoding in processes: bounded memory, bounded chunks, no TensorFlow."""
 
 import itertools
+import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -10,6 +13,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.data import encode
+from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
 from t2t_lite.importers.vocabularies import SubwordVocabulary, TokenVocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -65,8 +69,24 @@ def test_processes_encode_as_this_one_does_with_vocabularies_of_two_kinds() -> N
     assert target.ids[:4].tolist() == [3, 2, 3, EOS]
 
 
+class _Killed:
+    """A worker whose process is killed at the third task."""
+
+    def work(self, task: int) -> int:
+        if task == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+
+@pytest.mark.commit
+def test_a_killed_process_is_an_error_and_ends_the_others() -> None:
+    with pytest.raises(DataError, match=r"A process .* was killed, perhaps for want of memory"):
+        list(encode.in_processes(_Killed(), "work", range(100), 2))
+    assert multiprocessing.active_children() == []
+
+
 def test_chunks_are_bounded_in_characters() -> None:
-    chunks = list(encode._chunks(("x" * 300_000, "y" * 300_000) for _ in range(5)))
+    chunks = list(encode.in_chunks(("x" * 300_000, "y" * 300_000) for _ in range(5)))
     assert [len(chunk) for chunk in chunks] == [2, 2, 1]
 
 

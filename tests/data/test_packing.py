@@ -62,9 +62,40 @@ def test_a_batch_depends_on_the_step_alone_and_epochs_shuffle_the_rows() -> None
     assert sorted(first) != sorted(other)
 
 
-def test_pack_is_first_fit() -> None:
+def _pack_slowly(order: Array, source: Array, target: Array, width: int) -> list[list[int]]:
+    """First fit, row by row: the first of at most 64 open rows that has room; the fullest one is closed."""
+    closed: list[list[int]] = []
+    rows: list[list[int]] = []
+
+    def room(row: list[int]) -> tuple[int, int]:
+        return width - int(source[row].sum()), width - int(target[row].sum())
+
+    for i in order.tolist():
+        fitting = [row for row in rows if room(row)[0] >= source[i] and room(row)[1] >= target[i]]
+        if fitting:
+            fitting[0].append(i)
+            continue
+        if len(rows) == 64:
+            closed.append(rows.pop(min(range(64), key=lambda n: min(room(rows[n])))))
+        rows.append([i])
+    return closed + rows
+
+
+@pytest.mark.parametrize(
+    ("pairs", "width", "dtype"), [(1, 64, "i4"), (700, 91, "i4"), (700, 64, "i8"), (120, 4000, "i4")]
+)
+def test_pack_is_first_fit(pairs: int, width: int, dtype: str) -> None:
+    source, target = (lengths.clip(1, width) for lengths in _lengths(pairs))
+    order = np.random.default_rng(pairs).permutation(pairs).astype(dtype)
+    ids, starts = pack(order, source, target, width)
+    assert ids.dtype == order.dtype
+    assert [row.tolist() for row in np.split(ids, starts[1:-1])] == _pack_slowly(order, source, target, width)
+
+
+def test_pack_fills_rows_exactly_and_looks_at_both_sides() -> None:
     source = np.array([6, 6, 4, 5, 1], np.int32)
     target = np.array([6, 2, 6, 5, 10], np.int32)
     # Pair 1 does not fit beside 0 on the source side, nor pair 2 on the target side. Pair 3 fits exactly beside 0.
     # Pair 4 fits beside no other.
-    assert pack(np.arange(5), source, target, 11).tolist() == [[0, 3], [1, 2], [4, -1]]
+    ids, starts = pack(np.arange(5), source, target, 11)
+    assert (ids.tolist(), starts.tolist()) == ([0, 3, 1, 2, 4], [0, 2, 4, 5])

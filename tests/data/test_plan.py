@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_lite import registry
-from t2t_lite.data.buckets import Bucket, assign, choose_buckets, next_bucket, rows_of
+from t2t_lite.data.buckets import Bucket, assign, choose_buckets, next_bucket, rows_of, split_by
 from t2t_lite.data.plan import BucketPlan, PlannedBatch
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError
@@ -135,6 +135,13 @@ def test_buckets_hold_all_pairs_each_in_the_smallest_that_fits() -> None:
         above = next_bucket(buckets, i)
         assert above is not None
         assert above > i
+
+
+def test_pairs_are_split_by_bucket_in_their_order() -> None:
+    random = np.random.default_rng(1)
+    pairs, bucket_of = random.permutation(150_000).astype(np.int32), random.integers(0, 5, 150_000).astype(np.int8)
+    for i, members in enumerate(split_by(pairs, bucket_of, 6)):
+        np.testing.assert_array_equal(members, pairs[bucket_of[pairs] == i])
 
 
 @pytest.mark.nightly
