@@ -16,7 +16,8 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
 COMMANDS = (
-    *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
+    *("trainer", "datagen", "decoder", "synthesize", "eval", "avg-checkpoints"),
+    *("exporter", "query", "insights", "demo"),
     "import",
     "compare",
 )

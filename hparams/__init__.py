@@ -5,6 +5,7 @@ if __name__ != "t2t_lite.hparams":
 
 from . import bytenet as bytenet
 from . import convs2s as convs2s
+from . import iwslt as iwslt
 from . import marian as marian
 from . import moe as moe
 from . import parsing as parsing

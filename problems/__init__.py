@@ -4,6 +4,7 @@ if __name__ != "t2t_lite.problems":
     raise ImportError("Import this package as t2t_lite.problems, not as problems.")
 
 from . import imported as imported
+from . import iwslt14 as iwslt14
 from . import parsing as parsing
 from . import text2text as text2text
 from . import toy as toy

@@ -22,10 +22,13 @@ _steering = functools.partial(field, resume="always")  # fields that affect the 
 class OptimizerGroup:
     """Optimizer, schedule and loss (sections 5.3 and 5.4)."""
 
-    optimizer: str = field("adam", "or sgd, nesterov, adafactor, or one of your own")
+    optimizer: str = field("adam", "or adamw, sgd, nesterov, adafactor, or one of your own")
     adam_beta1: float = _of_optimizer(0.9, "adam: decay of the mean of gradients", FRACTION)
     adam_beta2: float = _of_optimizer(0.98, "adam: decay of the mean of squared gradients", FRACTION)
     adam_epsilon: float = _of_optimizer(1e-9, "adam: added to the root of that mean", (0, 1))
+    weight_decay: float = _of_optimizer(
+        0.0, "adamw: share of each weight that an update takes off, times the learning rate; fairseq's", (0.0, 1.0)
+    )
     momentum: float = _of_optimizer(0.9, "nesterov: decay of the sum of gradients", FRACTION)
     schedule: str = field(
         "noam",

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from t2t_lite import config
+from t2t_lite.api.search_options import make_sampling, take_mbr
 from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path, did_you_mean
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
-    from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.score import PairScore
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
     from t2t_lite.export.exported import ExportedTranslator
@@ -58,7 +58,9 @@ class Loaded(abc.ABC):
             prefixes: for each line the text that its output begins with; "": anything.
             search: beam_size, length_penalty (alpha), extra_length or another hparam of the group "decode". With
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
-                draws other outputs; temperature, top_k and top_p are the samplers' options.
+                draws other outputs; temperature, top_k and top_p are the samplers' options. With decode="mbr", outputs
+                are chosen by minimum Bayes risk: among the beam's, or among mbr_samples=N samples (sampler="random"
+                unless given), by mbr_utility="chrf" or another metric.
 
         Raises:
             UsageError: `lines` is one string, a setting is invalid, or the model has no such target language.
@@ -102,6 +104,7 @@ class Loaded(abc.ABC):
         alignments: bool = False,
         prefixes: Iterable[str] | None = None,
         word_scores: bool = False,
+        quality: bool = False,
         **search: Any,
     ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
@@ -111,9 +114,11 @@ class Loaded(abc.ABC):
 
         With `prefixes` the outputs of a line begin with the pieces of its prefix, and scores are of whole outputs.
 
-        With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each.
+        With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each. With
+        `quality` each has a `.quality`, None for a blank line: `.mean_log_prob` and `.mean_entropy` of its pieces.
 
-        With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability.
+        With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability. With
+        decode="mbr" they come by their expected utility, which is their score; repeated texts come last.
 
         Raises:
             UsageError: as `translate`; `n` is not from 1 to beam_size (with a sampler, to 1,000); or the model has no
@@ -128,7 +133,7 @@ class Loaded(abc.ABC):
         )
         if not isinstance(n, int):
             raise UsageError(f"n={n!r} is not an integer.")
-        with self._sampling if "sampler" in search else contextlib.nullcontext():
+        with self._sampling if {"sampler", "mbr_samples"} & search.keys() else contextlib.nullcontext():
             translator = self._translator(search, n, alignments)
             if not 1 <= n <= translator.decode.beam_size:
                 raise UsageError(
@@ -143,10 +148,10 @@ class Loaded(abc.ABC):
                 if alignments:
                     translator.start_aligning()  # says that there are none
             found = translator.translate(lines, nbest=n, prefixes=starts)
-            if word_scores:
-                from t2t_lite.decoding.score import score_words
+            if word_scores or quality:
+                from t2t_lite.decoding.score import score_outputs
 
-                found = score_words(translator, lines, found)
+                found = score_outputs(translator, lines, found, words=word_scores, quality=quality)
             return found
 
     @property
@@ -283,13 +288,15 @@ class LoadedRun(Loaded):
 
         settings = {name: value for name, value in search.items() if name in DECODE}
         options = {name: value for name, value in search.items() if name not in DECODE}
-        sampling = _make_sampling(dict(options))
+        utility, samples = take_mbr(options)
+        number = samples or n
+        sampling = make_sampling(dict(options))
         if sampling is not None:
             if beam := [name for name in OF_BEAM_SEARCH if name in settings]:
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
-            if n > MOST_HYPOTHESES:
-                raise UsageError(f"n={n}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
-            settings["beam_size"] = n
+            if number > MOST_HYPOTHESES:
+                raise UsageError(f"n={number}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
+            settings["beam_size"] = number
         own, hparams = self._run.translator, config.replace(self._run.spec.hparams, **settings)
         key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in IN_SEARCH)
         if sampling is not None:
@@ -311,7 +318,13 @@ class LoadedRun(Loaded):
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own
         elif made.sampling and sampling:
             made.sampling.seed.assign(sampling.seed)
-        return made.with_limits(hparams.decode)
+        made = made.with_limits(hparams.decode)
+        made.mbr = None
+        if utility is not None:
+            from t2t_lite.decoding.mbr import MinimumBayesRisk
+
+            made.mbr = MinimumBayesRisk(utility, self._run.spec.make_problem())
+        return made
 
 
 class LoadedExport(Loaded):
@@ -421,19 +434,6 @@ def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
             f"{path} is neither a run, nor a checkpoint of one, nor an export. Train one with t2t_lite.train."
         )
     return str(named.run), named.which
-
-
-def _make_sampling(options: dict[str, Any]) -> Sampling | None:
-    """Returns how to draw outputs, or None to search for them."""
-    from t2t_lite.decoding.sampling import Sampling, seed_variable
-    from t2t_lite.samplers.base import make_sampler
-
-    if "sampler" in options:
-        seed = seed_variable(options.pop("seed", 1))
-        return Sampling(make_sampler(options.pop("sampler"), options), seed)
-    for name in options:
-        raise UsageError(f"{name} is no setting of the search. There are: {', '.join(DECODE)}; and sampler.")
-    return None
 
 
 def _read_lines(lines: Iterable[str], what: str) -> list[str]:

@@ -11,7 +11,8 @@ SHELLS = ("bash", "zsh", "fish")
 COMMANDS = tuple(
     f"t2t-lite-{name}"
     for name in (
-        *("trainer", "datagen", "decoder", "eval", "avg-checkpoints", "exporter", "query", "insights", "demo"),
+        *("trainer", "datagen", "decoder", "synthesize", "eval"),
+        *("avg-checkpoints", "exporter", "query", "insights", "demo"),
         "import",
         "compare",
     )

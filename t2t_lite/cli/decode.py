@@ -20,6 +20,7 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import find_version, read_card
 from t2t_lite.groups import OF_OUTPUTS
+from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.ops import threads
 from t2t_lite.option_values import sampler_options
 from t2t_lite.progress import Progress
@@ -28,6 +29,7 @@ from t2t_lite.text.labels import find_label
 from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
+    from t2t_lite.cli.synthesize import Pairs
     from t2t_lite.decoding.sampling import Sampling
     from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 
@@ -49,8 +51,12 @@ class DecodeRequest:
         nbest, json, pretty: the form of the output; nbest=None is the best one alone, without its score.
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
         word_scores: write the log-probabilities of each output's pieces and words.
+        quality: write how sure the model is of each output.
         prefix: a file with what the outputs of each line begin with; None: they begin with anything.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
+        mbr_utility: the metric by which the outputs of least risk are chosen; None: they are as they are found.
+        mbr_samples: of how many samples they are chosen; None: of the beam's outputs.
+        pairs: the form of the output, instead of those above: pairs of lines and outputs.
     """
 
     runs: OpenRequest | None = None
@@ -68,10 +74,14 @@ class DecodeRequest:
     pretty: bool = False
     alignments: str | None = None
     word_scores: bool = False
+    quality: bool = False
     prefix: str | None = None
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seed: int = 1
+    mbr_utility: str | None = None
+    mbr_samples: int | None = None
+    pairs: Pairs | None = None
 
     @property
     def can_resume(self) -> bool:
@@ -79,9 +89,9 @@ class DecodeRequest:
         return line_source.is_file(self.output) and (self.split is not None or line_source.is_file(self.input))
 
     @property
-    def form(self) -> Form:
+    def form(self) -> Form | Pairs:
         """How outputs are written, unless as `pretty` trees."""
-        return Form(self.json, scores=self.nbest is not None, alignments=self.alignments)
+        return self.pairs or Form(self.json, scores=self.nbest is not None, alignments=self.alignments)
 
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if there is no such model, language, sampler or place."""
@@ -95,6 +105,8 @@ class DecodeRequest:
             find_label(self.target_language, source.labels)
         if self.sampler is not None:
             registry.SAMPLERS.check(self.sampler)
+        if self.mbr_utility is not None:
+            METRICS.check(canonical(self.mbr_utility))
         if self.prefix is not None and not line_source.is_file(self.prefix):
             raise UsageError(f"--prefix={self.prefix} is no file; what comes in a pipe cannot be read again.")
         if self.output is not None:
@@ -102,11 +114,14 @@ class DecodeRequest:
             output.check_output("output", self.output, None if self.split else text)
 
 
-def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None) -> None:
+def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Translates and writes the lines of a request.
 
     Args:
         interrupt: called after each batch; raises what should end the command.
+
+    Returns:
+        what the outputs were made by: "weights", of runs, and all "settings"; JSON-ready.
 
     Raises:
         T2TError: as `DecodeRequest.check`, or the model cannot be opened, or the output not be written.
@@ -127,7 +142,8 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
-    translator, settings, split_lines = _open(request, _sampling(request))
+    translator, settings, split_lines, weights = _open(request, _sampling(request))
+    made_by = {"weights": weights, "settings": _all_settings(request, settings)}
     translator = translator.with_language(request.target_language)
     if request.split_sentences:
         translator = SentenceTranslator(translator)
@@ -138,7 +154,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
             f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
             f"of {'this command' if request.runs else 't2t-lite-exporter'}."
         )
-    if request.word_scores:
+    if request.word_scores or request.quality:
         check_words(translator)
     if request.split:
         _check_prefixes(request, len(split_lines))
@@ -152,13 +168,14 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
             _translate(request, translator, live.blocks(), out, None, interrupt, prefixes)
             if prefixes is not None and next(prefixes, None) is not None:
                 raise DataError(f"{request.prefix} has more lines than the input; line N is for line N.")
-            return
+            return made_by
         lines = iter(split_lines) if request.split else line_source.lines_of(request.input)
         end = len(split_lines) if request.split else end
         lines = itertools.islice(lines, first, end)
         if isinstance(out, PartialOutput):
             out.skip_done(lines)
         _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt, prefixes)
+    return made_by
 
 
 def _check_prefixes(request: DecodeRequest, number: int) -> None:
@@ -178,24 +195,34 @@ def _sampling(request: DecodeRequest) -> Sampling | None:
     return Sampling(make_sampler(request.sampler, options), request.seed)
 
 
-def _open(request: DecodeRequest, sampling: Sampling | None) -> tuple[LineTranslator, dict[str, Any], list[str]]:
-    """Returns the translator, what its outputs depend on (weights and search), and the lines of a split."""
+def _open(
+    request: DecodeRequest, sampling: Sampling | None
+) -> tuple[LineTranslator, dict[str, Any], list[str], list[dict[str, Any]]]:
+    """Returns the translator, what its outputs depend on, the lines of a split, and the weights of runs."""
     if request.runs is None:
         from t2t_lite.export.exported import ExportedTranslator
 
         exported = ExportedTranslator(str(request.saved_model), request.batch_tokens)
         search = {name: getattr(exported.decode, name) for name in OF_OUTPUTS}
         search["precision"] = exported.card["hparams"]["precision"]
-        return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, []
+        return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, [], []
+    from t2t_lite.runs.scores_file import describe_weights
+
     runs = request.runs
     if sampling is not None:
-        runs = dataclasses.replace(runs, search={**runs.search, "beam_size": request.nbest or 1})
+        number = request.mbr_samples or request.nbest or 1
+        runs = dataclasses.replace(runs, search={**runs.search, "beam_size": number})
     run = runs.open_to_decode()
     run.translator.sampling = sampling
+    if request.mbr_utility is not None:
+        from t2t_lite.decoding.mbr import MinimumBayesRisk
+
+        run.translator.mbr = MinimumBayesRisk(request.mbr_utility, run.spec.make_problem())
     lines = run.store().text(request.split)[0] if request.split else []
     model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
     precision = runs.precision or ",".join(member.model.compute_dtype for member in run.members)
-    return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines
+    weights = [{"run": str(member.output_dir), **describe_weights(member.checkpoint)} for member in run.members]
+    return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines, weights
 
 
 def _checksum(file: Path) -> str:
@@ -215,15 +242,23 @@ def _open_output(request: DecodeRequest, settings: Mapping[str, Any]) -> Partial
     elif left:
         advice = " (--resume would continue)" if request.can_resume else ""
         print(f"{path}.partial, which holds {left:,} translated lines, is begun again{advice}.", file=sys.stderr)
+    return PartialOutput(path, _all_settings(request, settings), resume=request.resume)
+
+
+def _all_settings(request: DecodeRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds what the output of a request depends on besides `settings` of `_open`, JSON-ready."""
     form = "split_sentences nbest json pretty alignments"
     names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
     if request.target_language is not None:
         settings = {**settings, "target_language": request.target_language}
     if request.prefix is not None:
         settings = {**settings, "prefix": _checksum(Path(request.prefix))}
-    if request.word_scores:
-        settings = {**settings, "word_scores": True}
-    return PartialOutput(path, {**settings, **{n: getattr(request, n) for n in names}}, resume=request.resume)
+    settings = {**settings, **{n: True for n in ("word_scores", "quality") if getattr(request, n)}}
+    if request.mbr_utility is not None:
+        settings = {**settings, "mbr_utility": request.mbr_utility, "mbr_samples": request.mbr_samples}
+    if request.pairs is not None:
+        settings = {**settings, "pairs": request.pairs._asdict()}
+    return {**settings, **{n: getattr(request, n) for n in names}}
 
 
 def _translate(
@@ -236,7 +271,7 @@ def _translate(
     prefixes: Iterator[str] | None,
 ) -> None:
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
-    from t2t_lite.decoding.score import score_words
+    from t2t_lite.decoding.score import score_outputs
 
     show = Progress(total - out.done, " lines") if total else None
     joined = 0
@@ -249,8 +284,9 @@ def _translate(
     try:
         how: dict[str, Any] = {"nbest": request.nbest or 1, "progress": on_batch, "prefixes": prefixes}
         for lines, results in translator.translate_blocks(blocks, **how):
-            if request.word_scores:
-                results = score_words(translator, lines, results)
+            if request.word_scores or request.quality:
+                added = {"words": request.word_scores, "quality": request.quality}
+                results = score_outputs(translator, lines, results, **added)
             out.write(lines, _rows(request, lines, results))
             joined += sum(map(request.form.joins, results))
     except BaseException:

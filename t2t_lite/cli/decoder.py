@@ -6,10 +6,10 @@ import sys
 from t2t_lite.cli import common, flags, line_source
 from t2t_lite.cli.decode import DecodeRequest, decode
 from t2t_lite.cli.huge_pages import restart_with_huge_pages
-from t2t_lite.groups import DECODE, OF_OUTPUTS
+from t2t_lite.groups import DECODE, MOST_HYPOTHESES, OF_OUTPUTS
 
 # The flags for what is fixed in an exported model.
-_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS)
+_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS, "decode")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -84,6 +84,26 @@ def make_parser() -> common.Parser:
         action="store_true",
         help="with --json: also the log-probabilities of each output's pieces and words, which add up to its own",
     )
+    parser.add_argument(
+        "--quality",
+        action="store_true",
+        help="with --json: also how sure the model is of each output: mean log-probability and entropy of its pieces",
+    )
+    parser.add_argument(
+        "--decode",
+        choices=("mbr",),
+        help="mbr: write, of the beam's outputs or of --mbr_samples, the one that is most like all of them (minimum "
+        "Bayes risk); its score is the mean of --mbr_utility",
+    )
+    parser.add_argument(
+        "--mbr_samples",
+        type=common.positive,
+        metavar="N",
+        help="of --decode=mbr: choose among N samples; of --sampler=random, if no other is given",
+    )
+    parser.add_argument(
+        "--mbr_utility", metavar="NAME", help="of --decode=mbr: chrf, bleu or another metric; default: chrf"
+    )
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
         "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
@@ -103,13 +123,14 @@ def _check_flags(parser: common.Parser) -> None:
         )
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
     if "--json" not in given:
-        parser.refuse(["word_scores"], "goes with --json, which has a place for them")
+        parser.refuse(["word_scores", "quality"], "goes with --json, which has a place for it")
     if "--split_sentences" in given:
         parser.refuse(["prefix"], "does not go with --split_sentences: there would be one for each sentence")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
+    _check_mbr_flags(parser)
     if "--output" not in given:
         parser.refuse(["resume"], "needs --output=FILE: standard output keeps nothing")
     if "--split" in given:
@@ -119,16 +140,33 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(("resume", "shard"), "needs --input=FILE: what comes in a pipe cannot be read again")
 
 
+def _check_mbr_flags(parser: common.Parser) -> None:
+    given = parser.given
+    if "--decode" not in given:
+        parser.refuse(("mbr_samples", "mbr_utility"), "goes with --decode=mbr")
+        return
+    parser.refuse(["pretty"], "is of trees, and does not go with --decode=mbr")
+    if "--mbr_samples" not in given:
+        parser.refuse(["sampler"], "with --decode=mbr needs --mbr_samples=N, the number of samples")
+        return
+    if not given.get("--nbest", 1) <= given["--mbr_samples"] <= MOST_HYPOTHESES:
+        parser.error(
+            f"--mbr_samples={given['--mbr_samples']}: from 1, or --nbest, to {MOST_HYPOTHESES:,} samples are drawn"
+        )
+
+
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
-    form = "split_sentences target_language nbest json pretty alignments prefix word_scores"
-    names = ["saved_model", "input", "split", "output", "resume", *form.split(), "sampler"]
+    form = "split_sentences target_language nbest json pretty alignments prefix word_scores quality mbr_samples"
+    names = ["saved_model", "input", "split", "output", "resume", *form.split()]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,
         shard=line_source.parse_shard(args.shard or "1/1"),
         sampler_options=flags.read_options("--sampler_options", args.sampler_options or []),
         seed=args.seed or 1,
+        mbr_utility=(args.mbr_utility or "chrf") if args.decode else None,
+        sampler=args.sampler or ("random" if args.mbr_samples else None),
         **{name: getattr(args, name) for name in names},
     )
 

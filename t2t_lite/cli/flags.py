@@ -255,7 +255,7 @@ def add_sampler_flags(parser: common.Parser) -> None:
 
 def check_sampler_flags(parser: common.Parser) -> None:
     """Ends the program with status 2 if flags of a search and of sampling are mixed."""
-    if "--sampler" not in parser.given:
+    if not {"--sampler", "--mbr_samples"} & parser.given.keys():
         parser.refuse(SAMPLER_FLAGS[1:], "goes with --sampler=NAME")
         return
     parser.refuse(OF_BEAM_SEARCH, "is of beam search, and does not go with --sampler (--nbest=N draws N samples)")

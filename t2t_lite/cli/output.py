@@ -70,7 +70,7 @@ class Form(NamedTuple):
     """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`.
 
     alignments: the form of those that outputs have, "hard" or "soft"; None: they have none. In JSON, scores of words
-    are written if outputs have them.
+    and quality estimates are written if outputs have them.
     """
 
     as_json: bool = False
@@ -91,6 +91,8 @@ class Form(NamedTuple):
             for output, one in zip(outputs, hypotheses, strict=True):
                 if words := getattr(one, "words", None):
                     output |= words.as_dict()
+                if quality := getattr(one, "quality", None):
+                    output["quality"] = quality.as_dict()
             source = {}
             if self.alignments:
                 found = _alignments(hypotheses)

@@ -16,6 +16,7 @@ from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, range_text
 from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs
 from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, WEIGHTS, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
+from t2t_lite.data.synthetic import find_provenance
 from t2t_lite.data.text_counts import counts_of
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file
 from t2t_lite.data.weight_files import keep_weights
@@ -181,6 +182,7 @@ def _write(
 ) -> None:
     # Before the text is read: a file that changes meanwhile counts as changed.
     origin = identity.find_origin(problem)
+    synthetic = find_provenance((origin.files or {}).get("train", []))
     # The small splits first: a fault in them shows before the long work on train.
     counts = {split: counts_of(problem) for split in splits}
     small = {split: list(read_pairs(problem, split, counts[split])) for split in splits if split != "train"}
@@ -234,6 +236,7 @@ def _write(
             "settings": identity.data_settings(problem, given),
             "vocabularies": dict(zip(SIDES, [*files] * (2 // len(files)), strict=True)),
             "splits": facts,
+            **({"synthetic": synthetic} if synthetic else {}),
         },
         origin.to_json(),
     )

@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.memory import TokenBudget
+from t2t_lite.decoding.quality import QualityEstimate
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Hypothesis, LineTranslator, Translator, pad
 from t2t_lite.decoding.word_scores import WordScores, word_scores
@@ -24,7 +25,7 @@ from t2t_lite.text.unknown_pieces import UnknownPieces
 
 _BATCH_TOKENS = 2048  # a `TokenBudget` of the longer side: the logits of all targets are in memory at once
 
-_GRAPHS: weakref.WeakKeyDictionary[SizedGraph, SizedGraph] = weakref.WeakKeyDictionary()
+_GRAPHS: weakref.WeakKeyDictionary[SizedGraph, dict[bool, SizedGraph]] = weakref.WeakKeyDictionary()
 
 _log = logging.getLogger("t2t_lite")
 
@@ -51,6 +52,14 @@ def piece_log_probs(model: Any, source: Any, target: Any) -> Any:
     logits = model({"source": source, "target": target})
     logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
     return tf.where(tf.not_equal(target, PAD), logp, 0.0)
+
+
+def piece_entropies(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
+    """As `piece_log_probs`, and the entropy of the distribution that each piece is of, float32 [B, T], in nats."""
+    logp = tf.nn.log_softmax(model({"source": source, "target": target}))
+    entropies = -tf.reduce_sum(tf.math.multiply_no_nan(logp, tf.exp(logp)), -1)
+    is_piece = tf.not_equal(target, PAD)
+    return tuple(tf.where(is_piece, values, 0.0) for values in (tf.gather(logp, target, batch_dims=2), entropies))
 
 
 def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
@@ -91,7 +100,7 @@ def score(
     _warn_of_unknown(translator, targets)
     target = [ids or [EOS] for ids in target]
     results = []
-    for ids, values in zip(target, _score_ids(translator, source, target, progress), strict=True):
+    for ids, [values] in zip(target, _score_ids(translator, source, target, progress), strict=True):
         found = word_scores(translator.target_vocabulary, ids[: len(values)], values.tolist()) if words else None
         results.append(PairScore(float(values.sum()), len(values), found))
     return results
@@ -100,30 +109,44 @@ def score(
 def check_words(translator: LineTranslator) -> Translator:
     """Returns the translator; raises UsageError if its outputs have no scores of words."""
     if not isinstance(translator, Translator):
-        raise UsageError("Scores of words need a run, which translates whole lines: no export, no split_sentences.")
+        raise UsageError(
+            "Scores of words and quality need a run, which translates whole lines: no export, no split_sentences."
+        )
     if not translator.is_text:
-        raise UsageError("Scores of words are of text, and this model writes trees. Leave word_scores out.")
+        raise UsageError("Scores of words and quality are of text, and this model writes trees. Leave them out.")
     return translator
 
 
-def score_words(
-    line_translator: LineTranslator, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]
+def score_outputs(
+    line_translator: LineTranslator,
+    lines: Sequence[str],
+    results: Sequence[Sequence[Hypothesis]],
+    *,
+    words: bool,
+    quality: bool,
 ) -> list[list[Hypothesis]]:
-    """Returns the outputs that a translator found for lines, with scores of their words; UsageError as `check_words`.
+    """Returns the outputs that a translator found for lines, with scores of their words, quality estimates, or both.
 
     They are the model's own, whatever a sampler or a repetition penalty made of them; otherwise they add up to the
     score times the length penalty, but for rounding.
+
+    Raises:
+        UsageError: as `check_words`.
     """
     translator = check_words(line_translator)
     encoded, _, _ = translator.encode(lines)
     sources = [source for source, row in zip(encoded, results, strict=True) for _ in row]
-    found = iter(_score_ids(translator, sources, [one.ids for row in results for one in row]))
+    found = iter(_score_ids(translator, sources, [one.ids for row in results for one in row], entropies=quality))
 
-    def with_words(one: Hypothesis) -> Hypothesis:
-        words = word_scores(translator.target_vocabulary, one.ids, next(found).tolist())
-        return dataclasses.replace(one, words=words)
+    def scored(one: Hypothesis) -> Hypothesis:
+        values = next(found)
+        return dataclasses.replace(
+            one,
+            words=word_scores(translator.target_vocabulary, one.ids, values[0].tolist()) if words else None,
+            quality=QualityEstimate.of(*values) if quality else None,
+        )
 
-    return [[with_words(one) for one in row] for row in results]
+    return [[scored(one) for one in row] for row in results]
 
 
 def _score_ids(
@@ -131,9 +154,14 @@ def _score_ids(
     source: Sequence[Sequence[int]],
     target: Sequence[Sequence[int]],
     progress: Callable[[int], None] | None = None,
+    *,
+    entropies: bool = False,
 ) -> list[np.ndarray]:
-    """The log-probability of each piece of each target, float32 [T]; none where the source is blank."""
-    graph, budget = _graph_of(translator), TokenBudget(_BATCH_TOKENS)
+    """The log-probability of each piece of each target, float32 [1, T]; T is 0 where the source is blank.
+
+    entropies: those of `piece_entropies` follow, [2, T].
+    """
+    graph, budget = _graph_of(translator, entropies), TokenBudget(_BATCH_TOKENS)
 
     def score_rows(rows: Sequence[int]) -> tuple[Sequence[int], list[np.ndarray]]:
         length = lengths[rows[0]]
@@ -142,8 +170,8 @@ def _score_ids(
             return f"{number} pair{'s' * (number > 1)} of up to {length} pieces a side"
 
         def scores(rows: Sequence[int]) -> list[np.ndarray]:
-            [found] = graph(*(pad([side[i] for i in rows]) for side in (source, target)), tokens=budget.tokens)
-            return [values[: len(target[i])] for i, values in zip(rows, found, strict=True)]
+            found = graph(*(pad([side[i] for i in rows]) for side in (source, target)), tokens=budget.tokens)
+            return [values[:, : len(target[i])] for i, values in zip(rows, np.stack(found, 1), strict=True)]
 
         def size(number: int) -> int:
             return graph.count_padded_tokens(number, length, budget.tokens)
@@ -152,7 +180,7 @@ def _score_ids(
 
     limit = translator.decode.max_source_length
     advice = f"Lower max_source_length (now {limit}), or cut the lines into sentences."
-    results = [np.zeros(0, np.float32)] * len(source)
+    results = [np.zeros([1 + entropies, 0], np.float32)] * len(source)
     lengths = [max(len(s), len(t)) if s else 0 for s, t in zip(source, target, strict=True)]
     if progress:
         progress(lengths.count(0))
@@ -165,18 +193,19 @@ def _score_ids(
     return results
 
 
-def _graph_of(translator: Translator) -> SizedGraph:
-    """The graph of `log_probs` of a translator's model; made once, as tracing takes seconds."""
-    if translator.search_graph not in _GRAPHS:  # which copies of the translator share
+def _graph_of(translator: Translator, entropies: bool) -> SizedGraph:
+    """The graph of `piece_log_probs`, or `piece_entropies`, of a translator's model; tracing takes seconds."""
+    graphs = _GRAPHS.setdefault(translator.search_graph, {})  # which copies of the translator share
+    if entropies not in graphs:
         model = translator.model  # the graph keeps the model, and must not keep the translator
 
-        def model_log_probs(source: Any, target: Any, jit: bool = False) -> tuple[Any]:
-            return (piece_log_probs(model, source, target),)
+        def of_pieces(source: Any, target: Any, jit: bool = False) -> tuple[Any, ...]:
+            return piece_entropies(model, source, target) if entropies else (piece_log_probs(model, source, target),)
 
         signature, jit = [SEARCH_SIGNATURE[0]] * 2, translator.search_graph.jit
         what = f"the scoring of a {type(model).__name__}"
-        _GRAPHS[translator.search_graph] = SizedGraph(model_log_probs, signature, jit=jit, what=what)
-    return _GRAPHS[translator.search_graph]
+        graphs[entropies] = SizedGraph(of_pieces, signature, jit=jit, what=what)
+    return graphs[entropies]
 
 
 def _encode(

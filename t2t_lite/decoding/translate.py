@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from t2t_lite.decoding.alignments import BLANK, Alignment, align, check_aligns
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.prefixes import check_number, prefix_pieces
+from t2t_lite.decoding.quality import QualityEstimate
 from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.sampling import Sampling, sample
 from t2t_lite.decoding.search import longest_output, longest_outputs
@@ -33,6 +34,9 @@ from t2t_lite.text.codec import Outputs
 from t2t_lite.text.labels import find_label, split_label
 from t2t_lite.text.unknown_pieces import UnknownPieces
 
+if TYPE_CHECKING:
+    from t2t_lite.decoding.mbr import MinimumBayesRisk
+
 # Of `Translator.search`, and its third input if outputs are constrained, or begin with prefixes.
 SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.bool)]
 PREFIX_SIGNATURE = [*SEARCH_SIGNATURE, SEARCH_SIGNATURE[0]]
@@ -45,12 +49,13 @@ _log = logging.getLogger("t2t_lite")
 
 @dataclasses.dataclass(frozen=True)
 class Hypothesis:
-    """One output. `score` is log-probability / length penalty, for a sample the log-probability; 0 for an empty input.
+    """One output.
 
+    score: log-probability / length penalty; a sample's log-probability; an expected utility; 0 for an empty input.
     repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
     alignment: None unless the translator `aligns`.
     ids: the pieces, without padding, of a `Translator`.
-    words: the log-probabilities of pieces and words, None unless `score.score_words` added them.
+    words, quality: scores of words, and the quality estimate; None unless `score.score_outputs` added them.
     """
 
     text: str
@@ -59,6 +64,7 @@ class Hypothesis:
     alignment: Alignment | None = dataclasses.field(default=None, compare=False)
     ids: Sequence[int] = dataclasses.field(default=(), compare=False, repr=False)
     words: WordScores | None = dataclasses.field(default=None, compare=False)
+    quality: QualityEstimate | None = dataclasses.field(default=None, compare=False)
 
 
 class LineTranslator(abc.ABC):
@@ -289,6 +295,7 @@ class Translator(LineTranslator):
     Attributes:
         prepack: see `beam_search`; set it before the first translation, and not for a graph that is exported.
         sampling: beam_size outputs of each line are drawn instead of searched for; set it before the first translation.
+        mbr: how the best of beam_size outputs are chosen; None: they are as they are found.
     """
 
     def __init__(
@@ -315,6 +322,7 @@ class Translator(LineTranslator):
             )
         self.prepack = False
         self.sampling: Sampling | None = None
+        self.mbr: MinimumBayesRisk | None = None
         what = f"the search of a {type(model).__name__}"
         self.search_graph = SizedGraph(self.search, self.search_signature, jit=jit, what=what)
         what = f"{what} with prefixes"
@@ -439,14 +447,18 @@ class Translator(LineTranslator):
     def _decode(
         self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
     ) -> list[list[Hypothesis]]:
-        outputs, scores = self.run_search(lines, ids, nbest == 1, prefixes)
+        number = self.decode.beam_size if self.mbr else nbest
+        outputs, scores = self.run_search(lines, ids, number == 1, prefixes)
         found = [
-            [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:nbest], values[:nbest], strict=True)]
+            [self.hypothesis(line, h, v) for h, v in zip(hypotheses[:number], values[:number], strict=True)]
             for line, hypotheses, values in zip(lines, outputs, scores, strict=True)
         ]
+        if self.mbr:
+            search, given = None if self.sampling else self.decode, map(self.labelled, lines)
+            found = [self.mbr.choose(line, row, search)[:nbest] for line, row in zip(given, found, strict=True)]
         if not self.aligns:
             return found
-        alignments = iter(self.align(np.repeat(pad(ids), nbest, 0), outputs[:, :nbest].reshape(-1, outputs.shape[-1])))
+        alignments = iter(self.align(np.repeat(pad(ids), nbest, 0), pad([one.ids for row in found for one in row])))
         return [[dataclasses.replace(one, alignment=next(alignments)) for one in row] for row in found]
 
     def align(self, source: np.ndarray, target: np.ndarray) -> list[Alignment]:

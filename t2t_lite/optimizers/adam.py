@@ -42,7 +42,7 @@ class Adam(Optimizer):
         """Two as large as the weight."""
         return {"m": shape, "v": shape}
 
-    def numbers(self, learning_rate: float, step: int) -> tuple[float]:
+    def numbers(self, learning_rate: float, step: int) -> tuple[float, ...]:
         """The learning rate of update number `step`, from 1, with both bias corrections in it."""
         t = step - self.start
         return (learning_rate * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t),)

@@ -57,6 +57,45 @@ def test_prefixes_are_the_commands(run: LoadedRun, folder: Path, tmp_path: Path)
         run.translate(LINES, prefixes=prefixes, split_sentences=True)
 
 
+@pytest.mark.nightly
+def test_minimum_bayes_risk_is_the_commands(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
+    assert run.translate(LINES, decode="mbr") == _decoded(folder, "--decode=mbr")
+    how: dict[str, Any] = {"decode": "mbr", "mbr_samples": 8, "mbr_utility": "bleu", "seed": 4}
+    found = run.nbest(LINES, 2, **how, temperature=2)
+    flags = ["--decode=mbr", "--mbr_samples=8", "--mbr_utility=bleu", "--seed=4", "--sampler_options=temperature=2"]
+    for row, best in zip(_decoded(folder, *flags, "--nbest=2", "--json"), found, strict=True):
+        outputs = json.loads(row)["outputs"]
+        assert [output["text"] for output in outputs] == [one.text for one in best]
+        assert [output["score"] for output in outputs] == pytest.approx([one.score for one in best], abs=1e-3)
+    lines, out = tmp_path / "in", tmp_path / "out"
+    lines.write_text("".join(f"{line}\n" for line in LINES))
+    flags = [
+        f"--output_dir={folder}",
+        f"--input={lines}",
+        f"--output={out}",
+        "--sampler_options=temperature=2",
+        *flags[:4],
+    ]
+    assert commands.run("t2t_lite.cli.decoder", *flags).returncode == 0
+    assert out.read_text().split("\n")[:-1] == run.translate(LINES, **how, temperature=2)
+    assert run.translate(LINES, **how, sampler="random") != run.translate(LINES, **{**how, "seed": 5}, sampler="random")
+
+
+def test_minimum_bayes_risk_that_is_none(run: LoadedRun, export: Path) -> None:
+    for how, message in (
+        ({"mbr_samples": 4}, "there is only decode='mbr', and mbr_samples and mbr_utility go with it"),
+        ({"decode": "beam"}, "there is only decode='mbr'"),
+        ({"decode": "mbr", "mbr_samples": 0}, "mbr_samples=0 is not a positive integer"),
+        ({"decode": "mbr", "mbr_samples": 1001}, "n=1001: a sampler draws at most 1,000"),
+        ({"decode": "mbr", "sampler": "random"}, "A sampler with decode='mbr' needs mbr_samples=N"),
+        ({"decode": "mbr", "mbr_utility": "blue"}, "There is no metric called 'blue'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            run.translate(LINES, **how)
+    with pytest.raises(UsageError, match="the search of an export is fixed"):
+        t2t_lite.load(export).translate(LINES, decode="mbr")
+
+
 def test_numbers_of_numpy_are_settings(run: LoadedRun) -> None:
     found = run.nbest(LINES[:1], np.int64(2), beam_size=np.arange(4)[2], length_penalty=np.linspace(0, 1, 6)[1])
     assert found == run.nbest(LINES[:1], 2, beam_size=2, length_penalty=0.2)
@@ -175,10 +214,12 @@ PAIRS = [("ein Haus", "a house"), ("", "a house"), ("der Hund schläft", ""), (L
 
 @pytest.mark.nightly
 def test_scores_of_words_are_the_commands(run: LoadedRun, folder: Path, tmp_path: Path) -> None:
-    rows = [json.loads(row) for row in _decoded(folder, "--json", "--nbest=2", "--word_scores")]
-    for row, found in zip(rows, run.nbest(LINES, 2, word_scores=True), strict=True):
+    rows = [json.loads(row) for row in _decoded(folder, "--json", "--nbest=2", "--word_scores", "--quality")]
+    for row, found in zip(rows, run.nbest(LINES, 2, word_scores=True, quality=True), strict=True):
         for output, one in zip(row["outputs"], found, strict=True):
             assert one.words is not None
+            assert output.get("quality") == (one.quality and pytest.approx(one.quality.as_dict(), abs=1e-4))
+            assert (one.quality is None) == (row["input"] == "")
             assert [text for text, _ in output["words"]] == [text for text, _ in one.words.words]
             for name, pairs in (("words", one.words.words), ("pieces", one.words.pieces)):
                 np.testing.assert_allclose([v for _, v in output[name]], [v for _, v in pairs], atol=1e-4)

@@ -17,13 +17,8 @@ from t2t_lite.cli import decode, decoder
 from t2t_lite.cli.decode import DecodeRequest
 from t2t_lite.cli.partial_output import PartialOutput
 from t2t_lite.errors import UsageError
-from t2t_lite.models.transformer import Transformer
-from t2t_lite.models.transformer_hparams import TransformerHParams
-from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.open_request import OpenRequest
-from t2t_lite.runs.record import make_record
-from t2t_lite.runs.run_dir import RunSpec, write_run
-from t2t_lite.text.vocabulary_training import train_vocabulary
+from tests.cli import untrained
 
 RESULTS = [[SimpleNamespace(text="größer", score=-0.25)], [SimpleNamespace(text="", score=0.0)]]
 
@@ -79,7 +74,16 @@ def test_a_device_is_written_to_and_stays() -> None:
         ([RUN, "--pretty", "--json"], "--json does not go with --pretty"),
         ([RUN, "--alignments=hard", "--split_sentences"], "--alignments does not go with --split_sentences"),
         ([RUN, "--prefix=x", "--split_sentences"], "--prefix does not go with --split_sentences"),
+        ([RUN, "--mbr_samples=4"], "--mbr_samples goes with --decode=mbr"),
+        ([RUN, "--decode=mbr", "--sampler=top_k"], "--sampler with --decode=mbr needs --mbr_samples=N"),
+        ([RUN, "--decode=mbr", "--mbr_samples=4", "--beam_size=2"], "--beam_size is of beam search"),
+        (
+            [RUN, "--decode=mbr", "--mbr_samples=4", "--nbest=5"],
+            "--mbr_samples=4: from 1, or --nbest, to 1,000 samples",
+        ),
+        (["--saved_model=x", "--decode=mbr"], "--decode goes with --output_dir: an exported model"),
         ([RUN, "--word_scores", "--nbest=2"], "--word_scores goes with --json"),
+        ([RUN, "--quality"], "--quality goes with --json"),
         ([RUN, "--pretty", "--split_sentences"], "--split_sentences does not go with --pretty"),
         ([], "give --output_dir=RUN or --saved_model=DIR"),
         ([RUN, "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
@@ -144,28 +148,9 @@ def test_an_output_over_the_input_or_with_a_false_ending_is_refused_at_once(
     assert {path.name for path in tmp_path.iterdir()} == {"in", "in.partial", "link"}
 
 
-def _write_run(folder: Path, beam_size: int) -> RunSpec:
-    hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2, beam_size=beam_size, extra_length=3)
-    spec = RunSpec("toy_ende", {}, "data", None, "base", "transformer", hparams)
-    write_run(folder, spec)
-    return spec
-
-
 @pytest.fixture(scope="module")
 def make_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Writes make_run(beam_size), a run as the trainer does, with untrained weights; all have the same vocabulary."""
-    vocabulary = train_vocabulary(["a small dog sees the big cat", "ein kleiner Hund sieht die Katze"] * 2, size=60)
-
-    def make(beam_size: int) -> Path:
-        folder = tmp_path_factory.mktemp("run")
-        spec = _write_run(folder, beam_size)
-        vocabulary.save(folder / "vocabulary.model")
-        hparams = TransformerHParams(num_layers=1, d_model=16, d_ff=16, num_heads=2)
-        model = Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
-        Checkpoints(folder, model, record=make_record(spec)).save(7)
-        return folder
-
-    return make
+    return lambda beam_size: untrained.make_run(tmp_path_factory.mktemp("run"), beam_size)
 
 
 @pytest.mark.commit
@@ -182,12 +167,12 @@ def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], 
 
     with begin([one]) as stream:
         stream.write(["a"], b"b\n")
-    _write_run(one, beam_size=1)  # as the trainer does where a run goes on with another beam size
+    untrained.write_spec(one, beam_size=1)  # as the trainer does where a run goes on with another beam size
     with pytest.raises(UsageError, match=r"begun with other settings:\n  beam_size: 2 -> 1\nGive the same"):
         begin([one], "--resume")
     with begin([one], "--resume", "--beam_size=2", "--precision=float32") as stream:  # named or not, they are the same
         assert stream.done == 1
-    _write_run(one, beam_size=2)
+    untrained.write_spec(one, beam_size=2)
     with begin([one, other]) as stream:
         stream.write(["a"], b"b\n")
     with pytest.raises(UsageError, match=r"other settings:\n  beam_size: 2 -> 1\nGive"):

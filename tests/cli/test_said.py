@@ -17,7 +17,9 @@ from tests import commands
 from tests.cli import evaluated
 from tests.importers.marian_golden import GOLDEN
 
-COMMANDS = "trainer datagen decoder eval avg_checkpoints exporter importer compare query insights demo".split()
+COMMANDS = (
+    "trainer datagen decoder synthesize eval avg_checkpoints exporter importer compare query insights demo".split()
+)
 
 
 def _speak() -> int:

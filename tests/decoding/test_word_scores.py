@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
-from t2t_lite.decoding.score import score, score_words
+from t2t_lite.decoding.score import piece_entropies, score, score_outputs
 from t2t_lite.decoding.sentence_translator import SentenceTranslator
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.decoding.word_scores import word_scores
@@ -38,10 +38,15 @@ def translator() -> Translator:
 
 def _step_by_step(translator: Translator, line: str, ids: list[int]) -> list[float]:
     """log P of each piece, from a row of its own in which the model can see only those before it."""
+    return [row[symbol] for row, symbol in zip(_distributions(translator, line, ids), ids, strict=True)]
+
+
+def _distributions(translator: Translator, line: str, ids: list[int]) -> list[np.ndarray]:
+    """log P of all symbols at each piece."""
     source = np.array([[*translator.source_vocabulary.encode(line), EOS]] * len(ids))
     target = np.array([[*ids[:at], EOS, *[PAD] * (len(ids) - at)] for at in range(len(ids))])
     logits = np.array(translator.model({"source": source, "target": target}), np.float64)
-    return [reference.log_softmax(logits[at, at])[symbol] for at, symbol in enumerate(ids)]
+    return [reference.log_softmax(logits[at, at]) for at in range(len(ids))]
 
 
 def _by_marks(pieces: list[tuple[str, float]]) -> list[float]:
@@ -58,7 +63,7 @@ def _by_marks(pieces: list[tuple[str, float]]) -> list[float]:
 
 @pytest.mark.commit
 def test_they_are_the_models_and_add_up(translator: Translator) -> None:
-    results = score_words(translator, LINES, translator.translate(LINES, nbest=3))
+    results = score_outputs(translator, LINES, translator.translate(LINES, nbest=3), words=True, quality=True)
     ended = set()
     for line, row in zip(LINES, results, strict=True):
         for one in row:
@@ -66,10 +71,15 @@ def test_they_are_the_models_and_add_up(translator: Translator) -> None:
             values = [value for _, value in one.words.pieces]
             if not line.strip():
                 assert (one.words.pieces, one.words.words, one.words.log_prob) == ([], [], 0.0)
+                assert one.quality is None
                 continue
             np.testing.assert_allclose(values, _step_by_step(translator, line, [*one.ids]), atol=1e-4)
             penalty = float(length_penalty(len(values), SMALL.length_penalty))
             assert sum(values) / penalty == pytest.approx(one.score, abs=1e-4)
+            assert one.quality is not None
+            entropies = [-np.sum(np.exp(row) * row) for row in _distributions(translator, line, [*one.ids])]
+            assert one.quality.mean_entropy == pytest.approx(np.mean(entropies), abs=1e-4)
+            assert one.quality.mean_log_prob == pytest.approx(np.mean(values), abs=1e-5)
             assert sum(value for _, value in one.words.words) == pytest.approx(one.words.log_prob, abs=1e-5)
             ended.add(one.ids[-1] == EOS)
             assert [word for word, _ in one.words.words] == [*one.text.split(), *[""] * (one.ids[-1] == EOS)]
@@ -108,16 +118,38 @@ def test_an_output_that_was_cut(translator: Translator, texts: list[str]) -> Non
     assert found.words == [(piece.replace("\u2581", ""), -1.0) for piece in texts]
 
 
+@pytest.mark.commit
+def test_quality_alone_is_that_beside_scores_of_words(translator: Translator) -> None:
+    found = translator.translate(LINES)
+    both, words, quality = (
+        [best for best, *_ in score_outputs(translator, LINES, found, words=a, quality=b)]
+        for a, b in ((True, True), (True, False), (False, True))
+    )
+    assert [one.quality for one in quality] == [one.quality for one in both]
+    assert {one.words for one in quality} == {one.quality for one in words} == {None}
+    for one, other in zip(both, words, strict=True):
+        assert one.words is not None
+        assert other.words is not None
+        np.testing.assert_allclose([v for _, v in one.words.pieces], [v for _, v in other.words.pieces], atol=1e-5)
+
+
+def test_symbols_that_are_impossible_add_no_entropy() -> None:
+    logits = np.array([[[1.0, 1.0, -np.inf], [1.0, -np.inf, -np.inf]]], np.float32)
+    values, entropies = piece_entropies(lambda batch: logits, None, np.array([[1, 0]]))
+    np.testing.assert_allclose(values, [[np.log(0.5), 0]], rtol=1e-6)
+    np.testing.assert_allclose(entropies, [[np.log(2), 0]], rtol=1e-6)
+
+
 def test_outputs_without_them(translator: Translator) -> None:
     with pytest.raises(UsageError, match="need a run, which translates whole lines: no export, no split_sentences"):
-        score_words(SentenceTranslator(translator), [], [])
+        score_outputs(SentenceTranslator(translator), [], [], words=True, quality=False)
 
 
 @pytest.mark.nightly
 def test_with_a_repetition_penalty_they_are_the_models_own(translator: Translator) -> None:
     hparams = config.replace(SMALL, repetition_penalty=2.0)
     other = Translator(translator.model, translator.source_vocabulary, translator.target_vocabulary, hparams)
-    [[best]] = score_words(other, LINES[:1], other.translate(LINES[:1]))
+    [[best]] = score_outputs(other, LINES[:1], other.translate(LINES[:1]), words=True, quality=False)
     assert best.words is not None
     values = [value for _, value in best.words.pieces]
     np.testing.assert_allclose(values, _step_by_step(translator, LINES[0], [*best.ids]), atol=1e-4)

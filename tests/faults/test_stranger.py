@@ -12,6 +12,7 @@ Run = Callable[..., tuple[int, str]]
 
 COMMANDS = {
     "decoder": ["--input={lines}"],
+    "synthesize": ["--input={lines}", "--corpus={lines}.pairs"],
     "eval": [],
     "eval of pairs": ["--score", "--sources={lines}", "--targets={lines}"],
     "exporter": [],

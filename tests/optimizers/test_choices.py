@@ -69,7 +69,7 @@ def _recipe(text: str) -> HParams:
     [
         (
             "optimizer=adan",
-            "There is no optimizer called 'adan'. Did you mean 'adam'? Known: adafactor, adam, nesterov,",
+            "There is no optimizer called 'adan'. Did you mean 'adam' or 'adamw'? Known: adafactor, adam, adamw,",
         ),
         ("schedule=platau", "There is no schedule called 'platau'. Did you mean 'plateau'? Known: constant, cosine,"),
         (

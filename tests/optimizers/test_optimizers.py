@@ -1,5 +1,6 @@
 """The optimizers other than Adam against their papers, in float64, and what all optimizers have in common."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ SHAPES = [(7, 5), (5,), (3, 2, 4), ()]
 STEPS = 20
 SETTINGS: dict[str, dict[str, float]] = {
     "adam": {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-9},
+    "adamw": {"adam_beta1": 0.9, "adam_beta2": 0.98, "adam_epsilon": 1e-8, "weight_decay": 0.1},
     "sgd": {},
     "nesterov": {"momentum": 0.9},
     "adafactor": {},
@@ -46,6 +48,21 @@ def _sgd(weights: Arrays, gradients: list[Arrays]) -> None:
     for t, of_step in enumerate(gradients, start=1):
         for weight, g in zip(weights, of_step, strict=True):
             weight -= _rate(t) * g
+
+
+def _fairseq_adam(weights: Arrays, gradients: list[Arrays]) -> None:
+    """The plain path of fairseq/optim/adam.py, with weight decay, line by line."""
+    means, squares = ([np.zeros_like(w) for w in weights] for _ in range(2))
+    for t, of_step in enumerate(gradients, start=1):
+        for weight, exp_avg, exp_avg_sq, g in zip(weights, means, squares, of_step, strict=True):
+            exp_avg *= 0.9
+            exp_avg += (1 - 0.9) * g
+            exp_avg_sq *= 0.98
+            exp_avg_sq += (1 - 0.98) * g * g
+            denom = np.sqrt(exp_avg_sq) + 1e-8
+            step_size = _rate(t) * (1 - 0.98**t) ** 0.5 / (1 - 0.9**t)
+            weight += -0.1 * _rate(t) * weight
+            weight += -step_size * exp_avg / denom
 
 
 def _fairseq_nag(weights: Arrays, gradients: list[Arrays]) -> None:
@@ -80,7 +97,10 @@ def _adafactor(weights: Arrays, gradients: list[Arrays]) -> None:
 
 
 @pytest.mark.commit
-@pytest.mark.parametrize(("name", "expected"), [("sgd", _sgd), ("nesterov", _fairseq_nag), ("adafactor", _adafactor)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("sgd", _sgd), ("adamw", _fairseq_adam), ("nesterov", _fairseq_nag), ("adafactor", _adafactor)],
+)
 def test_equals_float64_over_20_steps(name: str, expected: Callable[[Arrays, list[Arrays]], None]) -> None:
     start, gradients = _start_and_gradients()
     variables = [tf.Variable(w.astype("float32")) for w in start]
@@ -97,6 +117,19 @@ def test_equals_float64_over_20_steps(name: str, expected: Callable[[Arrays, lis
         reference.assert_close(variable.numpy(), w, 1e-5)
 
 
+def test_without_weight_decay_it_is_adam() -> None:
+    start, gradients = _start_and_gradients()
+    found = []
+    for make in (_make("adam", []).__class__, functools.partial(_make("adamw", []).__class__, weight_decay=0.0)):
+        variables = [tf.Variable(w.astype("float32")) for w in start]
+        optimizer = make(variables, **SETTINGS["adam"])
+        for t, of_step in enumerate(gradients, start=1):
+            optimizer.apply([tf.constant(g, tf.float32) for g in of_step], *optimizer.numbers(_rate(t), t))
+        found.append([variable.numpy() for variable in variables])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_nesterov_is_sutskevers_velocity_looked_at_where_the_gradient_is_taken() -> None:
     """On f(x) = x^2 / 2: v = 0.9 v - rate * f'(theta + 0.9 v), theta += v; ours is theta + 0.9 v."""
     theta, velocity = 1.0, 0.0
@@ -109,10 +142,11 @@ def test_nesterov_is_sutskevers_velocity_looked_at_where_the_gradient_is_taken()
         assert variable.numpy() == pytest.approx(theta + 0.9 * velocity, abs=1e-6)
 
 
-def test_adams_rule_is_what_tensorflows_kernel_makes() -> None:
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_adams_rule_is_what_tensorflows_kernel_makes(name: str) -> None:
     start, gradients = _start_and_gradients()
     one, two = ([tf.Variable(w.astype("float32")) for w in start] for _ in range(2))
-    ours, kernels = _make("adam", one), _make("adam", two)
+    ours, kernels = _make(name, one), _make(name, two)
     for t, of_step in enumerate(gradients, start=1):
         values, numbers = [tf.constant(g, tf.float32) for g in of_step], ours.numbers(_rate(t), t)
         Optimizer.apply(ours, values, *numbers)
