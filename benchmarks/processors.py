@@ -47,7 +47,8 @@ def main() -> None:
         print(f"| {blocks} | {processor:.3f} | {processor / found[1][1]:.2f} | {memory:,.0f} |")
     one, two = found[1][1], two_threads[0]
     parallel = min(2 * (1 - two / one), 1)
-    print(f"\nOne operation at a time: {one:.3f} s of one processor, {two:.3f} s with two threads; {parallel:.0%} in parallel.\n")
+    print(f"\nOne operation at a time: {one:.3f} s of one processor, {two:.3f} s with two threads, so that ", end="")
+    print(f"{parallel:.0%} of it runs in parallel.\n")
     print("| processors | a block for each, s at least | one operation at a time, s |\n|---|---|---|")
     for number in map(int, args.processors.split(",")):
         blocks = f"{found[number][1] / number:.3f}" if number in found else "not measured"
