@@ -67,7 +67,8 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
     tops = sum(top << place for place in at[:-1])
     in_each, last = tops // top, top << at[-2]
     sources = targets = tops
-    least: list[int] = []  # the room of each open row on its fuller side
+    free: list[tuple[int, int]] = []  # the same room, row by row
+    least: list[int] = []  # the smaller side of it
     for i, source, target in _numbers(order, source_lengths, target_lengths):
         if fits := (sources - source * in_each) & (targets - target * in_each) & tops:
             row = (fits & -fits).bit_length() // bits - 1
@@ -75,7 +76,7 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
         else:
             if len(rows) == _OPEN_ROWS:
                 row = least.index(min(least))
-                del least[row]
+                del free[row], least[row]
                 ids.extend(rows.pop(row))
                 starts.append(len(ids))
                 below = (1 << at[row]) - 1
@@ -83,12 +84,17 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
                 targets = (targets & below) | (targets >> at[row + 1] << at[row]) | last
             row = len(rows)
             rows.append([i])
-            least.append(0)
+            free.append((width, width))
+            least.append(width)
             sources += width << at[row]
             targets += width << at[row]
         sources -= source << at[row]
         targets -= target << at[row]
-        least[row] = min((sources >> at[row]) & (top - 1), (targets >> at[row]) & (top - 1))
+        left_source, left_target = free[row]
+        left_source -= source
+        left_target -= target
+        free[row] = left_source, left_target
+        least[row] = left_source if left_source < left_target else left_target
     for members in rows:
         ids.extend(members)
         starts.append(len(ids))
