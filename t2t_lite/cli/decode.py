@@ -187,11 +187,15 @@ def _open(request: DecodeRequest, sampling: Sampling | None) -> tuple[LineTransl
         search = {name: getattr(exported.decode, name) for name in OF_OUTPUTS}
         search["precision"] = exported.card["hparams"]["precision"]
         return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, []
+    from t2t_lite.decoding.graph_store import keep_search
+
     runs = request.runs
     if sampling is not None:
         runs = dataclasses.replace(runs, search={**runs.search, "beam_size": request.nbest or 1})
     run = runs.open_to_decode()
     run.translator.sampling = sampling
+    if request.prefix is None:
+        keep_search(run.translator)
     lines = run.store().text(request.split)[0] if request.split else []
     model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
     precision = runs.precision or ",".join(member.model.compute_dtype for member in run.members)
