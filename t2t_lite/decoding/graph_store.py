@@ -40,7 +40,7 @@ from t2t_lite.ops.graph import graph
 
 _SIGNATURE = "function"
 _DIGEST = 32  # bytes at the beginning of a file: the checksum of the others
-_MOST = 64  # files, of about a megabyte each
+_MOST = 32  # files, of about a megabyte each
 
 _log = logging.getLogger("t2t_lite")
 
@@ -144,7 +144,8 @@ def _environment() -> list[Any]:
     files = sorted(Path(__file__).parents[1].rglob("*.py"))
     code = [(str(path), stat.st_size, stat.st_mtime_ns) for path in files for stat in [path.stat()]]
     versions = [platform.python_version(), tf.version.GIT_VERSION, tf.version.VERSION, keras.__version__]
-    machine = [instruction_sets(), threads.num_parallel(), threads.per_operation()]
+    devices = [device.name for device in tf.config.list_physical_devices()]
+    machine = [devices, instruction_sets(), threads.num_parallel(), threads.per_operation()]
     return [code, versions, np.__version__, machine, keras.config.epsilon(), keras.config.floatx()]
 
 
@@ -158,7 +159,7 @@ def open_store(what: Mapping[str, Any], variables: Mapping[str, tf.Variable], *c
     if not tensorflow_loading.in_command() or not all(each.__module__.startswith("t2t_lite.") for each in classes):
         return None
     with contextlib.suppress(RuntimeError):  # the user has no home
-        names = [each.__qualname__ for each in classes]
+        names = [f"{each.__module__}.{each.__qualname__}" for each in classes]
         return GraphStore(users_folder(os.environ) / "graphs", {**what, "classes": names}, variables)
     return None
 

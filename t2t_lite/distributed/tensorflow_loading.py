@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
 from typing import IO, Any
 
@@ -22,6 +21,7 @@ _QUIET = threading.RLock()  # standard error is the process's: threads that take
 _in_command = False
 _HIDDEN = ("jax", "matplotlib")
 _LAZY = ("tensorflow._api.v2.compat.v1", "tensorflow._api.v2.compat.v2")
+_EXECUTING = threading.RLock()
 _log = logging.getLogger("t2t_lite")
 
 
@@ -108,7 +108,7 @@ def _less() -> Iterator[None]:
 
 
 class _LazyModules(MetaPathFinder):
-    """Finder of modules that are executed when an attribute is first read."""
+    """Finder of modules whose code is executed at their first use."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -117,8 +117,36 @@ class _LazyModules(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path)
         if spec is not None and spec.loader is not None:
-            spec.loader = LazyLoader(spec.loader)
+            spec.loader = _LazyLoader(spec.loader)
         return spec
+
+
+class _LazyLoader(Loader):
+    """As importlib's, for modules that put another object into sys.modules, as TensorFlow's do."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _LazyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__dict__["_executes"] = self._loader
+
+
+class _LazyModule(ModuleType):
+    """Module whose code is executed when a name is read that it does not have yet."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what is asked of any module, as by inspect
+            raise AttributeError(name)
+        with _EXECUTING:
+            if (loader := self.__dict__.pop("_executes", None)) is not None:
+                loader.exec_module(self)
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
 
 
 def _set_environment() -> None:

@@ -17,7 +17,10 @@ _RANDOM = (initializers.RandomNormal, initializers.RandomUniform, initializers.V
 
 @contextlib.contextmanager
 def zero_weights() -> Iterator[None]:
-    """Lets Keras' random initializers give zeros; they still take their seeds, so that later draws are the same."""
+    """Lets Keras' random initializers give zeros, in all threads.
+
+    They still take their seeds, so that later draws are the same.
+    """
 
     def zeros(self: Any, shape: Any, dtype: Any = None) -> Any:
         return ops.zeros(shape, dtype or keras.config.floatx())

@@ -112,12 +112,13 @@ def make_model(
     Args:
         shared: both sides have one vocabulary.
         training: it is to be trained, so it is checked for that, too.
-        restored: a checkpoint replaces its weights at once; until then, those of this package's models are no random
-            numbers, but zeros.
+        restored: a checkpoint replaces its weights at once; in commands, those of this package's models are zeros until
+            then.
 
     Raises:
         UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
     """
+    from t2t_lite.distributed.tensorflow_loading import in_command
     from t2t_lite.models.base import check_model
     from t2t_lite.models.zero_weights import zero_weights
     from t2t_lite.runs.model_check import make_checked
@@ -131,7 +132,7 @@ def make_model(
             "Choose an hparams set of this model."
         )
     if model_class.__module__.startswith("t2t_lite.models."):
-        with zero_weights() if restored else contextlib.nullcontext():
+        with zero_weights() if restored and in_command() else contextlib.nullcontext():
             return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
     return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared, training=training)
 

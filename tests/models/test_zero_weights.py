@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 
+from t2t_lite.distributed import tensorflow_loading
 from t2t_lite.models.zero_weights import zero_weights
 from t2t_lite.runs.run_dir import make_model
 from tests import families
@@ -13,7 +14,10 @@ from tests import families
 
 @pytest.mark.commit("transformer", "convs2s")
 @pytest.mark.parametrize("family", ["transformer", "rnn", "convs2s", "bytenet", "moe", "transformer_moe"])
-def test_a_model_to_be_restored_has_the_same_weights_but_no_random_ones(family: str) -> None:
+def test_a_model_to_be_restored_has_the_same_weights_but_no_random_ones(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensorflow_loading, "in_command", lambda: True)
     hparams, sizes = families.TINY[family], (families.V, families.V, True)
     keras.utils.set_random_seed(1)
     usual, following = make_model(family, hparams, *sizes), random.random()
