@@ -48,6 +48,20 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 10, 10)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keeps what commands cache out of the user's folder, but not Matplotlib's fonts, which take long to list."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    os.environ.setdefault("MPLCONFIGDIR", str(folder / "matplotlib"))
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps this process from taking graphs: tests replace what they are traced from."""
+    monkeypatch.setattr("t2t_lite.distributed.tensorflow_loading.in_command", lambda: False)
+
+
 @pytest.fixture(autouse=True)
 def _names_of_a_test() -> Iterator[None]:
     """Removes, after each test, the names that it registered and the modules of users' code that it loaded for them."""

@@ -206,6 +206,7 @@ def _open(
         search = {name: getattr(exported.decode, name) for name in OF_OUTPUTS}
         search["precision"] = exported.card["hparams"]["precision"]
         return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, [], []
+    from t2t_lite.decoding.graph_store import keep_search
     from t2t_lite.runs.scores_file import describe_weights
 
     runs = request.runs
@@ -218,6 +219,8 @@ def _open(
         from t2t_lite.decoding.mbr import MinimumBayesRisk
 
         run.translator.mbr = MinimumBayesRisk(request.mbr_utility, run.spec.make_problem())
+    if request.prefix is None:
+        keep_search(run.translator)
     lines = run.store().text(request.split)[0] if request.split else []
     model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
     precision = runs.precision or ",".join(member.model.compute_dtype for member in run.members)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.graph_store import GraphStore
 from t2t_lite.ops.graph import graph
 
 _ROWS = (1, 8, 64, 512)  # with more at once, a sentence takes hardly less time
@@ -41,7 +42,7 @@ class SizedGraph:
     """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any], *, jit: bool, what: str) -> None:
-        self._function, self._what, self.jit = function, what, jit
+        self._function, self._signature, self._what, self.jit = function, signature, what, jit
         self._plain = graph(function, input_signature=signature)
         self._programs: dict[tuple[tuple[int, ...], ...], Any] = {}
         self._compiling = threading.Lock()
@@ -50,6 +51,10 @@ class SizedGraph:
     def traces(self) -> int:
         """How many graphs have been traced, each of which takes seconds."""
         return self._plain.experimental_get_tracing_count() + len(self._programs)
+
+    def keep(self, store: GraphStore) -> None:
+        """Takes the plain graph from a store, or traces it now and keeps it there; before the first call."""
+        self._plain = store.keep(self._plain, self._signature)
 
     def most_rows(self, tokens: int, length: int) -> int:
         """Returns how many rows of `length` are at most `tokens` tokens, with padding; it may be 0."""

@@ -114,9 +114,11 @@ def open_run(request: OpenRequest, *, split: bool = False, language: str | None 
     """
     request.check()
     load_tensorflow()
+    from t2t_lite.decoding.graph_store import keep_search
     from t2t_lite.export.model_card import make_card
 
     run = request.open_to_decode()
+    keep_search(run.translator)
     return Run(run.translator.with_language(language), make_card(run), split)
 
 

@@ -38,7 +38,7 @@ def set_up_xla(environment: MutableMapping[str, str], driver: Path = _DRIVER) ->
     if _DIRECTORY in read_flags(environment.get(TENSORFLOW_FLAGS, "")):
         return
     try:
-        folder = _users_folder(environment)
+        folder = users_folder(environment) / "xla"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -82,9 +82,10 @@ def _quote(value: str) -> str:
     return f"'{value}'" if re.search(r"\s", value) else value
 
 
-def _users_folder(environment: Mapping[str, str]) -> Path:
+def users_folder(environment: Mapping[str, str]) -> Path:
+    """The user's cache folder for t2t-lite; RuntimeError if the user has no home."""
     base = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "t2t-lite" / "xla"
+    return (base if base.is_absolute() else Path.home() / ".cache") / "t2t-lite"
 
 
 def _describe(driver: Path) -> str:

@@ -28,12 +28,14 @@ def fold_in(seed: Any, index: int | Any) -> Any:
     """
     if seed is None:
         return None
-    return ops.stack([seed[0], seed[1] * _MULTIPLIER + index + 1, seed[2]])
+    first, second, row = ops.unstack(seed)  # a third of the nodes that indexing would add to a graph
+    return ops.stack([first, second * _MULTIPLIER + index + 1, row])
 
 
 def second_pass(seed: Any) -> Any:
     """Returns the seed, int32 [3], of a second pass over the same rows: its first word is negative, no recipe's is."""
-    return ops.stack([-1 - seed[0], seed[1], seed[2]])
+    first, second, row = ops.unstack(seed)
+    return ops.stack([-1 - first, second, row])
 
 
 def draw_seed() -> Any:
@@ -50,12 +52,12 @@ def random_bits(like: Any, seed: Any, axis: int = 0) -> Any:
         seed: int32 [3]: two words, and the number of the first row in the global batch.
         axis: the axis of `like` that holds the batch's rows.
     """
-    words = ops.cast(seed, "uint32")
-    bits = _mix(_mix(words[0]) ^ words[1])
+    first, second, row = ops.unstack(ops.cast(seed, "uint32"))
+    bits = _mix(_mix(first) ^ second)
     for number, size in enumerate(ops.shape(like)):
         index = ops.cast(ops.arange(size, dtype="int32"), "uint32")
         if number == axis:
-            index = index + words[2]
+            index = index + row
         bits = _mix(bits[..., None] + index * _SPREAD)
     return bits
 

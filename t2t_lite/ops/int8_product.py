@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.framework.ops import get_default_graph  # tf.compat.v1 would be imported for it
 
 from t2t_lite.errors import UsageError
 from t2t_lite.ops.graph import graph
@@ -31,7 +32,7 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
     arrays = [tf.bitcast(rows, tf.qint8), tf.bitcast(columns, tf.qint8), tf.zeros(columns.shape[:1])]
     ranges = [tf.constant(-LARGEST), tf.constant(LARGEST), -LARGEST * scales, LARGEST * scales]
     (product,) = (
-        tf.compat.v1.get_default_graph()
+        get_default_graph()
         .create_op(
             "_QuantizedMatMul",
             [*arrays, *ranges],

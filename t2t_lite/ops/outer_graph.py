@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework.ops import get_default_graph  # tf.compat.v1 would be imported for it
 
 
 class OuterGraph:
@@ -16,7 +17,7 @@ class OuterGraph:
     """
 
     def __init__(self) -> None:
-        self._graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+        self._graph = None if tf.executing_eagerly() else get_default_graph()
         self._made: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
+from tensorflow.python.framework.ops import get_default_graph  # tf.compat.v1 would be imported for it
 
 from t2t_lite.cpus import instruction_sets
 from t2t_lite.ops.graph import graph
@@ -53,7 +54,7 @@ def prepacked_product(rows: Any, array: Any, transpose_b: bool) -> Any:
     """
     outputs = array.shape[0 if transpose_b else 1]
     kind = AttrValue(type=rows.dtype.as_datatype_enum)
-    operation = tf.compat.v1.get_default_graph().create_op(
+    operation = get_default_graph().create_op(
         "_MklNativeFusedMatMul",
         [rows, array, tf.zeros([outputs], rows.dtype)],
         [rows.dtype],

@@ -106,7 +106,8 @@ def open_run(
         changes = {name: value for name, value in decoding.items() if value is not None}
         spec = dataclasses.replace(spec, hparams=config.replace(spec.hparams, **changes))
         source, target = vocabularies = load_pair(output_dir)
-        model = make_model(spec.model, spec.hparams, source.size, target.size, source is target)
+        sizes = source.size, target.size, source is target
+        model = make_model(spec.model, spec.hparams, *sizes, restored=True)
         checkpoints = Checkpoints(output_dir, model, record=record)
         step = checkpoints.load_weights(path)
     except DamagedError as error:

@@ -18,6 +18,7 @@ bad_step_N.json  what is known of a step whose loss or gradient was not finite (
 .join_key      there while the workers of a cluster meet (distributed/rendezvous.py)
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -95,7 +96,14 @@ class RunSpec:
 
 
 def make_model(
-    name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
+    name: str,
+    hparams: HParams,
+    source_vocab_size: int,
+    target_vocab_size: int,
+    shared: bool,
+    *,
+    training: bool = False,
+    restored: bool = False,
 ) -> Any:
     """Builds the registered model `name`, and checks that it keeps its contract.
 
@@ -104,11 +112,15 @@ def make_model(
     Args:
         shared: both sides have one vocabulary.
         training: it is to be trained, so it is checked for that, too.
+        restored: a checkpoint replaces its weights at once; in commands, those of this package's models are zeros until
+            then.
 
     Raises:
         UsageError: there is no such model, it does not keep the contract, or the recipe is not for this model.
     """
+    from t2t_lite.distributed.tensorflow_loading import in_command
     from t2t_lite.models.base import check_model
+    from t2t_lite.models.zero_weights import zero_weights
     from t2t_lite.runs.model_check import make_checked
 
     model_class: Any = registry.MODELS.get(name)
@@ -120,7 +132,8 @@ def make_model(
             "Choose an hparams set of this model."
         )
     if model_class.__module__.startswith("t2t_lite.models."):
-        return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
+        with zero_weights() if restored and in_command() else contextlib.nullcontext():
+            return model_class.from_hparams(hparams, source_vocab_size, target_vocab_size, shared)
     return make_checked(name, model_class, hparams, (source_vocab_size, target_vocab_size), shared, training=training)
 
 

@@ -14,7 +14,14 @@ from t2t_lite.training.estimates import check_memory
 
 
 def build_model(
-    name: str, hparams: HParams, source_vocab_size: int, target_vocab_size: int, shared: bool, *, training: bool = False
+    name: str,
+    hparams: HParams,
+    source_vocab_size: int,
+    target_vocab_size: int,
+    shared: bool,
+    *,
+    training: bool = False,
+    restored: bool = False,
 ) -> Any:
     """Builds the model as `make_model` does.
 
@@ -22,7 +29,8 @@ def build_model(
         UsageError: it is far too large, or does not support the packed rows or the XLA that the recipe asks for.
     """
     check_memory(hparams, target_vocab_size)
-    model = make_model(name, hparams, source_vocab_size, target_vocab_size, shared, training=training)
+    sizes = source_vocab_size, target_vocab_size, shared
+    model = make_model(name, hparams, *sizes, training=training, restored=restored)
     if hparams.jit == "on" and not model.xla:
         raise UsageError(
             f"jit=on: XLA cannot compile the training of a {type(model).__name__}. Leave jit at auto, which means "

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.graph_store import GraphStore
 from t2t_lite.distributed.workers import LOST, worker_error
 from t2t_lite.errors import TrainingError
 from t2t_lite.groups import OptimizerGroup
@@ -127,7 +128,7 @@ class TrainStep:
         signature = [self._batch_spec, tf.TensorSpec([3], self._ids), *numbers]
         # autograph=False: it would read the source files again when a graph is traced. That may be long after the start
         # of a run, when the files may have changed.
-        self._step = graph(self._distributed, input_signature=signature)
+        self._signature, self._step = signature, graph(self._distributed, input_signature=signature)
         # The newest update: its result, on the device; its batch and its number.
         self._newest: tuple[Any, Mapping[str, np.ndarray], int] | None = None
         self._device = strategy.extended.worker_devices[0] if jit and self.split.devices == 1 else "/CPU:0"
@@ -195,6 +196,10 @@ class TrainStep:
         with self._explain(batch, "when the largest batch was tried before the first step"):
             settings = (*_Settings(_tokens(batch), 0.0, strict=1.0), *[0.0] * self._numbers)
             self._step(*self._inputs(batch, 0, settings), tf.constant(self._none)).numpy()
+
+    def keep(self, store: GraphStore) -> None:
+        """Takes the graph of an update from a store, or traces it now and keeps it there."""
+        self._step = store.keep(self._step, self._signature)
 
     def part_gradients(self, batch: Mapping[str, Any], step: Any, part: Any) -> tuple[Any, list[Any]]:
         """Loss and gradients of one part of update `step`, as the update adds them up.

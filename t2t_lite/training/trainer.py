@@ -18,6 +18,7 @@ from t2t_lite.config import to_dict
 from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import Plan
 from t2t_lite.data.store import Store
+from t2t_lite.decoding.graph_store import model_facts, open_store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus, share_processors
 from t2t_lite.distributed.workers import Workers
@@ -31,7 +32,7 @@ from t2t_lite.runs.metrics_log import SKIPPED, Report, flops_before, read_metric
 from t2t_lite.runs.ranking import past_scores
 from t2t_lite.runs.record import METRIC, make_record, read_record
 from t2t_lite.runs.resume import check_checkpoint
-from t2t_lite.runs.run_dir import RunSpec
+from t2t_lite.runs.run_dir import RunSpec, has_checkpoint
 from t2t_lite.runs.scores_file import describe_weights, read_scores, summary, write_scores
 from t2t_lite.runs.started_from import keep_import
 from t2t_lite.runs.utilisation import device_flops_per_second, planned_flops
@@ -77,8 +78,9 @@ class Trainer:
         source, target = store.source_vocabulary, store.target_vocabulary
         sizes = source.size, target.size, source is target
         keras.utils.set_random_seed(hparams.seed % 2**32)  # of the initial weights
+        restored = has_checkpoint(output_dir)
         with self.strategy.scope():
-            self.model = build_model(spec.model, hparams, *sizes, training=True)
+            self.model = build_model(spec.model, hparams, *sizes, training=True, restored=restored)
             problem.check_aligned(self.model.guided_alignment)  # of a model of one's own, the recipe may not say it
             self._cost = training_cost(self.model, hparams)
             self.optimizer = make_optimizer(hparams, [w.value for w in self.model.trainable_weights])
@@ -287,6 +289,8 @@ class Trainer:
         while True:
             parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
             step = TrainStep(*parts, accumulate=accumulate, **how)
+            if self.strategy.num_replicas_in_sync == 1 and not how["jit"]:
+                self._keep_graph(step, {**how, "accumulate": accumulate})
             try:
                 with compilations.watch(*largest):
                     step.warm_up(*largest)
@@ -296,6 +300,15 @@ class Trainer:
                     raise
                 report.console.say(f"memory:   too little with --accumulate={accumulate}; trying {2 * accumulate}")
                 accumulate *= 2
+
+    def _keep_graph(self, step: TrainStep, how: Mapping[str, Any]) -> None:
+        """Takes the graph of an update from the cache, or keeps it there, unless it reads other variables."""
+        variables = {weight.path: weight.value for weight in self.model.weights}
+        for weight, slots in zip(self.model.trainable_weights, self.optimizer.slots, strict=True):
+            variables |= {f"{name}:{weight.path}": slot for name, slot in slots.items()}
+        classes = type(self.model), type(self.optimizer)
+        if store := open_store(model_facts(self.model) | {"update": how}, variables, *classes):
+            step.keep(store)
 
     def _guard(self, step_function: TrainStep, report: Report, tolerated: int) -> NonFiniteGuard:
         def describe(step: int, batch: Batch) -> dict[str, Any]:

@@ -51,6 +51,22 @@ raise SystemExit(common.run(body))
 """
 
 
+LESS = """
+import sys, keras, tensorflow as tf
+print("jax" in sys.modules, "matplotlib" in sys.modules, type(sys.modules["tensorflow._api.v2.compat.v1"]).__name__)
+import matplotlib
+print(matplotlib.__name__, tf.compat.v1.get_default_graph.__name__, tf.compat.v2.zeros is tf.zeros)
+"""
+
+
+@pytest.mark.commit
+def test_commands_import_less_and_find_all_of_it_later() -> None:
+    load = "common.run(lambda: tensorflow_loading.load_tensorflow() or 0)"
+    script = f"from t2t_lite.cli import common\nfrom t2t_lite.distributed import tensorflow_loading\n{load}\n{LESS}"
+    found = subprocess.check_output([sys.executable, "-c", script], text=True)
+    assert found == "False False _LazyModule\nmatplotlib get_default_graph True\n"
+
+
 @pytest.mark.nightly
 def test_a_users_code_imports_tensorflow_as_the_commands_do(tmp_path: Path) -> None:
     """A model in one file of --usr_dir imports Keras before the command does: no notices, and Keras' one backend."""

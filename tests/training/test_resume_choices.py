@@ -10,10 +10,12 @@ import pytest
 from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.data.store import Store
+from t2t_lite.distributed import tensorflow_loading
 from t2t_lite.errors import DataError
 from t2t_lite.runs.metrics_log import read_metrics
 from t2t_lite.runs.run_dir import RunSpec
 from t2t_lite.runs.utilisation import planned_flops
+from t2t_lite.training.step import TrainStep
 from t2t_lite.training.trainer import Trainer
 from tests.checkpoints import assert_same_bits, tensors
 
@@ -46,6 +48,24 @@ def _forget_after(folder: Path, step: int) -> None:
 def _curve(folder: Path) -> list[tuple[Any, ...]]:
     names = ("step", "loss", "learning_rate", "grad_norm", "dev_loss")
     return [tuple(line.get(name) for name in names) for line in read_metrics(folder)]
+
+
+@pytest.mark.commit
+def test_a_command_resumes_bit_for_bit_with_the_graph_that_one_before_has_traced(
+    toy_store: Store, small_hparams: HParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor do the weights matter that a model has before it is restored, which are zeros in a command."""
+    hparams = config.override(small_hparams, f"{RUN},eval_every=100")
+    _train(tmp_path / "program", toy_store, hparams)
+    monkeypatch.setattr(tensorflow_loading, "in_command", lambda: True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    _train(tmp_path / "first", toy_store, hparams)
+    assert len(list((tmp_path / "cache/t2t-lite/graphs").iterdir())) == 1
+    _forget_after(tmp_path / "first", 4)
+    monkeypatch.setattr(TrainStep, "_distributed", lambda *args: pytest.fail("traced again"))
+    _train(tmp_path / "first", toy_store, hparams)
+    assert_same_bits(tensors(tmp_path / "first", 8), tensors(tmp_path / "program", 8))
+    assert _curve(tmp_path / "first") == _curve(tmp_path / "program")
 
 
 @pytest.mark.nightly
