@@ -1,17 +1,19 @@
-"""Sentences per second of our search and of CTranslate2 with the same weights, and the ratio.
+"""Sentences per second of our search, of our exports and of CTranslate2 with the same weights, and the ratio.
 
     python benchmarks/engines.py --hparams_set=base
 
-Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with a fixed length the work is the same for all. Each
-engine has its own process, because in one process the threads of one engine slow the other down, up to twofold. Engines
-take turns, so that all see the same machine. Prints medians over the rounds, with the smallest and the largest. Needs
-the extra t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
+Random weights and lines, 32 pieces in and exactly 40 out: with a fixed length the work is the same for all. An export
+gets text and gives text, and the others get pieces. Each engine has its own process, because in one process the threads
+of one engine slow the other down, up to twofold. Engines take turns, so that all see the same machine. Prints medians
+over the rounds, with the smallest and the largest. Needs the extra t2t-lite[ctranslate2]. (A script called
+ctranslate2.py would hide the package from itself.)
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import json
 import multiprocessing
 import os
 import platform
@@ -29,83 +31,111 @@ from t2t_lite import config, registry
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
-ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
-PIECES_IN, PIECES_OUT, BEAM, THREADS = 32, 40, 4, 2
-VOCABULARY = {"base": 37000, "tiny": 8000}  # pieces
-BATCHES = (1, 32)
-EOS, FIRST, SEED = 1, 4, 1  # the end symbol, the first ordinary piece
+ENGINES = (
+    *(f"t2t-lite {precision}" for precision in ("float32", "bfloat16", "int8")),
+    *(f"export {precision}" for precision in ("float32", "int8")),
+    *(f"CTranslate2 {precision}" for precision in ("float32", "int8")),
+)
+PIECES_IN, PIECES_OUT, THREADS = 32, 40, 2
+VOCABULARY = {"base": 37000, "multi30k": 8000, "tiny": 8000}  # pieces
+EOS, SEED = 1, 1
 PROCESSES = multiprocessing.get_context("spawn")
 Call = Callable[[], Any]
 
 
-class Names:
-    """Stands for a vocabulary where there is no text."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def pieces(self, ids: Any) -> list[str]:
-        return [f"w{i}" for i in ids]
-
-    def save(self, path: Path) -> None:
-        """Has no file."""
-
-
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description="Times our search beside CTranslate2 with the same weights.")
+    parser = argparse.ArgumentParser(description="Times our search and exports beside CTranslate2.")
     parser.add_argument("--hparams_set", choices=sorted(VOCABULARY), default="base")
+    parser.add_argument("--beam_size", type=int, default=4)
+    parser.add_argument("--batches", default="1,32", help="sentences at a time; default: %(default)s")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     print(machine())
-    print(f"{args.hparams_set}, {PIECES_IN} pieces in, {PIECES_OUT} out, beam {BEAM}, {THREADS} threads each\n")
-    print("| batch | engine | seconds, median (min to max) | sentences/s | to ours in float32 |")
+    print(
+        f"{args.hparams_set}, {PIECES_IN} pieces in, {PIECES_OUT} out, beam {args.beam_size}, {THREADS} threads each\n"
+    )
+    print("| batch | engine | seconds, median (min to max) | sentences/s | to the first |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="t2t-lite-engines-") as folder:
-        exporter = PROCESSES.Process(target=export, args=(args.hparams_set, folder))
+        exporter = PROCESSES.Process(target=export, args=(args.hparams_set, args.beam_size, folder, args.engines))
         exporter.start()
         exporter.join()
         if exporter.exitcode:
-            raise SystemExit("The model could not be written for CTranslate2; see above.")
-        for batch in BATCHES:
-            started = {engine: start(engine, args.hparams_set, folder, batch) for engine in ENGINES}
+            raise SystemExit("The models could not be written; see above.")
+        for batch in map(int, args.batches.split(",")):
+            request = (args.hparams_set, args.beam_size, folder, batch)
+            started = {engine: start(engine, *request) for engine in args.engines.split(",")}
             report(batch, measure(started, args.rounds))
             for engine in started.values():
                 engine.send(False)
 
 
-def export(hparams_set: str, folder: str) -> None:
-    """Writes the weights as models for CTranslate2, each as version 1 of a folder."""
+def export(hparams_set: str, beam_size: int, folder: str, engines: str) -> None:
+    """Writes a vocabulary, lines of it and what the engines load, each as version 1 of a folder."""
     load_tensorflow()
-    from t2t_lite.export import ctranslate2_export
+    from t2t_lite.export import ctranslate2_export, saved_model
+    from t2t_lite.export import export as saved_model_export
+    from t2t_lite.text.vocabulary_training import train_vocabulary
 
-    made = translator(hparams_set, "float32", changing=True)
-    for precision in ("float32", "int8"):
-        ctranslate2_export.export_ctranslate2(made, os.path.join(folder, precision), {}, precision=precision)
+    draw = random.Random(SEED)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 7))) for _ in range(30_000)]
+    size = VOCABULARY[hparams_set]
+    vocabulary = train_vocabulary([" ".join(words[i : i + 20]) for i in range(0, len(words), 20)], size=size)
+    vocabulary.save(Path(folder, "vocabulary.model"))
+    whole = [word for word in words if len(vocabulary.encode(word)) == 1]
+    lines = [" ".join(draw.sample(whole, PIECES_IN - 1)) for _ in range(64)]
+    Path(folder, "lines.json").write_text(json.dumps(lines))
+    for engine in engines.split(","):
+        name, precision = engine.split()
+        if name == "t2t-lite":
+            continue
+        made = translator(hparams_set, beam_size, folder, "float32", changing=True)
+        if name == "CTranslate2":
+            ctranslate2_export.export_ctranslate2(made, os.path.join(folder, engine), {}, precision=precision)
+        else:
+            made = translator(hparams_set, beam_size, folder, precision, changing=True)
+            card = {"hparams": config.to_dict(made.decode)}
+            saved_model_export.export(
+                saved_model.ServedModel(made, ["serving_default", "tokens"]), Path(folder, engine), card
+            )
 
 
-def start(engine: str, hparams_set: str, folder: str, batch: int) -> Connection:
+def start(engine: str, hparams_set: str, beam_size: int, folder: str, batch: int) -> Connection:
     """A process that translates a batch on request and answers with the seconds it took."""
     ours, theirs = PROCESSES.Pipe()
-    PROCESSES.Process(target=answer, args=(engine, hparams_set, folder, batch, theirs), daemon=True).start()
+    arguments = (engine, hparams_set, beam_size, folder, batch, theirs)
+    PROCESSES.Process(target=answer, args=arguments, daemon=True).start()
     theirs.close()
     return ours
 
 
-def answer(engine: str, hparams_set: str, folder: str, batch: int, asked: Connection) -> None:
+def answer(engine: str, hparams_set: str, beam_size: int, folder: str, batch: int, asked: Connection) -> None:
     """Runs in a process of `start`: answers its requests."""
     name, precision = engine.split()
+    lines = json.loads(Path(folder, "lines.json").read_text())[:batch]
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     if name == "t2t-lite":
-        call = search(hparams_set, precision, batch)
+        call = search(hparams_set, beam_size, folder, precision, lines)
+    elif name == "export":
+        call = exported_search(os.path.join(folder, engine, "1"), folder, lines)
     else:
-        call = ctranslate2_search(hparams_set, os.path.join(folder, precision, "1"), batch)
+        call = ctranslate2_search(os.path.join(folder, engine, "1"), beam_size, folder, lines)
     while asked.recv():
         began = time.perf_counter()
         call()
         asked.send(time.perf_counter() - began)
 
 
-def translator(hparams_set: str, precision: str, *, changing: bool = False) -> Any:
+def read_vocabulary(folder: str) -> Any:
+    """The vocabulary that `export` wrote."""
+    from t2t_lite.text.vocabulary import Vocabulary
+
+    return Vocabulary.load(Path(folder, "vocabulary.model"))
+
+
+def translator(hparams_set: str, beam_size: int, folder: str, precision: str, *, changing: bool = False) -> Any:
     """A translator with random weights that never gives the end symbol: its logit is 0, far from the best of thousands.
 
     Unless its weights are `changing`, the model is set up as in t2t-lite-decoder.
@@ -117,36 +147,36 @@ def translator(hparams_set: str, precision: str, *, changing: bool = False) -> A
     from t2t_lite.ops.prepacked import is_supported
 
     keras.utils.set_random_seed(SEED)
-    decoding = {"beam_size": BEAM, "extra_length": PIECES_OUT - PIECES_IN}
+    decoding = {"beam_size": beam_size, "extra_length": PIECES_OUT - PIECES_IN}
     wide = "float32" if precision == "int8" else precision
     hparams = config.replace(registry.hparams(hparams_set), precision=wide, **decoding)
-    names: Any = Names(VOCABULARY[hparams_set])
+    vocabulary = read_vocabulary(folder)
     registered: Any = registry.MODELS.get("transformer")
-    model = registered.from_hparams(hparams, names.size, names.size, True)
+    model = registered.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
     table = model.softmax.table.numpy()
     table[EOS] = 0.0
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
-        adapt_to_processor(model)
-    made = Translator(model, names, names, hparams)
+        if not changing:
+            adapt_to_processor(model)
+    made = Translator(model, vocabulary, vocabulary, hparams)
     made.prepack = not changing and is_supported(model.compute_dtype)
     return made
 
 
-def search(hparams_set: str, precision: str, batch: int) -> Call:
+def search(hparams_set: str, beam_size: int, folder: str, precision: str, lines: list[str]) -> Call:
     """The search that t2t-lite-decoder runs; with many sentences, each thread has some of its own."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     load_tensorflow()
     import numpy as np
     import tensorflow as tf
 
     from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
 
-    threads.set_inter_op_parallelism(at_most=batch // FEW)
-    made = translator(hparams_set, precision)
+    threads.set_inter_op_parallelism(at_most=len(lines) // FEW)
+    made = translator(hparams_set, beam_size, folder, precision)
     graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
-    ids = np.array([[*row, EOS] for row in sources(batch, VOCABULARY[hparams_set])], np.int32)
+    ids = np.array([[*made.source_vocabulary.encode(line), EOS] for line in lines], np.int32)
     parts = np.array_split(ids, threads.num_parallel())
 
     def call() -> None:
@@ -156,24 +186,32 @@ def search(hparams_set: str, precision: str, batch: int) -> Call:
     return call
 
 
-def ctranslate2_search(hparams_set: str, model: str, batch: int) -> Call:
+def exported_search(model: str, folder: str, lines: list[str]) -> Call:
+    """An export's answer to text, as TensorFlow alone loads it."""
+    import numpy as np
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  # registers the ops of SentencePiece
+
+    loaded = tf.saved_model.load(model)
+    tokens, translate = loaded.signatures["tokens"], loaded.signatures["serving_default"]
+    vocabulary = read_vocabulary(folder)
+    rows = np.zeros((len(lines), tokens.structured_input_signature[1]["ids"].shape[1]), np.int32)
+    rows[:, :PIECES_IN] = [[*vocabulary.encode(line), EOS] for line in lines]
+    check(np.count_nonzero(tokens(ids=tf.constant(rows))["ids"], 1).tolist())  # text does not show its pieces
+    return lambda: translate(inputs=tf.constant(lines))["outputs"].numpy()
+
+
+def ctranslate2_search(model: str, beam_size: int, folder: str, lines: list[str]) -> Call:
     """The search of CTranslate2, which adds the end symbol to a source itself."""
     import ctranslate2
 
     engine = ctranslate2.Translator(model, intra_threads=THREADS)
-
-    names = Names(VOCABULARY[hparams_set])
-    pieces = [names.pieces(row) for row in sources(batch, names.size)]
+    vocabulary = read_vocabulary(folder)
+    pieces = [vocabulary.pieces(vocabulary.encode(line)) for line in lines]
     length = {"min_decoding_length": PIECES_OUT, "max_decoding_length": PIECES_OUT}
     return lambda: check(
-        [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=BEAM, **length)]
+        [len(result.hypotheses[0]) for result in engine.translate_batch(pieces, beam_size=beam_size, **length)]
     )
-
-
-def sources(batch: int, size: int) -> list[list[int]]:
-    """Ids without the end symbol, the same for all engines."""
-    draw = random.Random(1)
-    return [[draw.randrange(FIRST, size) for _ in range(PIECES_IN - 1)] for _ in range(batch)]
 
 
 def check(lengths: list[int]) -> None:
@@ -199,7 +237,7 @@ def report(batch: int, taken: dict[str, list[float]]) -> None:
     medians = {name: statistics.median(values) for name, values in taken.items()}
     for name, seconds in medians.items():
         spread = f"{seconds:.3f} ({min(taken[name]):.3f} to {max(taken[name]):.3f})"
-        ratio = medians["t2t-lite float32"] / seconds
+        ratio = medians[next(iter(medians))] / seconds
         print(f"| {batch} | {name} | {spread} | {batch / seconds:.2f} | {ratio:.2f} |", flush=True)
 
 
