@@ -6,8 +6,9 @@
 T1, T2, D1, D2 and D3 are those of ledger.py. The other rows are D1 with one thing changed: vocabularies of 8,000 and
 64,000 (V8000, V64000), sources of 8, 64 and 128 pieces and outputs of 8 more (S8, S64, S128), beams 2, 8 and 16 (beam 1
 is D2), batches of 4 and 256 (batch 1 is D3). Weights and ids are random, and all outputs have the same length, which is
-checked: the work is the same for all. CTranslate2 has the weights of our model (engines.py) and runs as one worker with
-all threads, and as one worker for each thread where there are enough sentences; OpenNMT-tf has a model of that size.
+checked: the work is the same for all. Ours run with huge pages, as the commands do. CTranslate2 has the weights of our
+model (engines.py) and runs as one worker with all threads, and as one worker for each thread where there are enough
+sentences; OpenNMT-tf has a model of that size.
 
 Each engine has a process of its own, and they take turns. Seconds are medians of the rounds; "ahead by" is the best
 peer's time divided by ours. --isa=avx2 holds each engine's libraries to AVX2 by their own switches, to stand in for a
@@ -34,6 +35,7 @@ from engines import THREADS, Work, export, machine, measure, start, timed
 from ledger import DECODING, OUTPUT_LENGTH, SOURCE_LENGTH, TRAINING, VOCAB_SIZE
 
 from t2t_lite import config, registry
+from t2t_lite.cli.huge_pages import SETTING
 
 ISA = {  # for oneDNN in both TensorFlows, CTranslate2, and the MKL in it
     "avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "CT2_FORCE_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
@@ -117,7 +119,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="t2t-lite-peers-") as made:
         for row, precision in rows:
             if row in TRAINING:
-                ours: Any = timed(training, row, precision)
+                ours: Any = timed(training, row, precision, environment=SETTING)
                 started = {"t2t-lite": ours, "OpenNMT-tf": OpenNMT(args.onmt_python, row, precision)}
             else:
                 started = engines(WORKS[row], precision, Path(args.models or made))
@@ -140,7 +142,6 @@ def training(workload: str, precision: str) -> Callable[[], Any]:
 
     from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     load_tensorflow()
     call, *_ = _training(workload, precision)
     return call
@@ -149,8 +150,9 @@ def training(workload: str, precision: str) -> Callable[[], Any]:
 def engines(work: Work, precision: str, models: Path) -> dict[str, Any]:
     """The processes of a search's row, each of which has one call ready."""
     folder = models / str(work.vocab_size)
-    if not (folder / "int8" / "1" / "model.bin").exists():  # the last that `export` writes
-        export(work, str(folder))
+    if not (folder / "CTranslate2 int8" / "1" / "model.bin").exists():  # the last that `export` writes
+        folder.mkdir(parents=True, exist_ok=True)
+        export(work, str(folder), ["CTranslate2 float32", "CTranslate2 int8"])
     names = [f"CTranslate2 {precision} 1", f"CTranslate2 {precision} {THREADS}"][: 2 if work.batch >= THREADS else 1]
     return {name: start(name, work, str(folder)) for name in (f"t2t-lite {precision}", *names)}
 

@@ -1,11 +1,12 @@
-"""Sentences per second of our search and of CTranslate2 with the same weights, and the ratio.
+"""Sentences per second of our search, of our exports and of CTranslate2 with the same weights, and the ratio.
 
     python benchmarks/engines.py --hparams_set=base
 
-Random weights and ids, 32 pieces in and exactly 40 out, beam 4: with a fixed length the work is the same for all. Each
-engine has its own process, because in one process the threads of one engine slow the other down, up to twofold. Engines
-take turns, so that all see the same machine. Prints medians over the rounds, with the smallest and the largest. Needs
-the extra t2t-lite[ctranslate2]. (A script called ctranslate2.py would hide the package from itself.)
+Random weights and lines, 32 pieces in and exactly 40 out: with a fixed length the work is the same for all. An export
+gets text and gives text, and the others get pieces. Each engine has its own process, because in one process the threads
+of one engine slow the other down, up to twofold. Engines take turns, so that all see the same machine. Prints medians
+over the rounds, with the smallest and the largest. Needs the extra t2t-lite[ctranslate2]. (A script called
+ctranslate2.py would hide the package from itself.)
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from t2t_lite import config, registry
+from t2t_lite.cli.huge_pages import SETTING
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.ops import threads
 
-ENGINES = ("t2t-lite float32", "t2t-lite bfloat16", "t2t-lite int8", "CTranslate2 float32", "CTranslate2 int8")
+ENGINES = (
+    *(f"t2t-lite {precision}" for precision in ("float32", "bfloat16", "int8")),
+    *(f"export {precision}" for precision in ("float32", "int8")),
+    *(f"CTranslate2 {precision}" for precision in ("float32", "int8")),
+)
 THREADS = 2
-VOCABULARY = {"base": 37000, "tiny": 8000}  # pieces
-BATCHES = (1, 32)
-EOS, FIRST, SEED = 1, 4, 1  # the end symbol, the first ordinary piece
+VOCABULARY = {"base": 37000, "multi30k": 8000, "tiny": 8000}  # pieces
+EOS, SEED = 1, 1
 FULL = 32  # sentences that a worker of CTranslate2 searches at once
 PROCESSES = multiprocessing.get_context("spawn")
 Call = Callable[[], Any]
@@ -52,58 +57,60 @@ class Work:
     beam_size: int = 4
 
 
-class Names:
-    """Stands for a vocabulary where there is no text."""
-
-    unknown, labels, suffix = None, (), ".txt"
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-
-    def pieces(self, ids: Any) -> list[str]:
-        return [f"w{i}" for i in ids]
-
-    def save(self, path: Path) -> None:
-        """Has no file."""
-
-
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description="Times our search beside CTranslate2 with the same weights.")
+    parser = argparse.ArgumentParser(description="Times our search and exports beside CTranslate2.")
     parser.add_argument("--hparams_set", choices=sorted(VOCABULARY), default="base")
+    parser.add_argument("--beam_size", type=int, default=4)
+    parser.add_argument("--batches", default="1,32", help="sentences at a time; default: %(default)s")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="default: %(default)s")
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
-    print(machine())
-    works = [Work(args.hparams_set, VOCABULARY[args.hparams_set], batch) for batch in BATCHES]
+    engines, size = args.engines.split(","), VOCABULARY[args.hparams_set]
+    works = [Work(args.hparams_set, size, int(batch), beam_size=args.beam_size) for batch in args.batches.split(",")]
     work = works[0]
+    print(machine())
     print(
         f"{args.hparams_set}, {work.pieces_in} pieces in, {work.pieces_out} out, beam {work.beam_size}, "
         f"{THREADS} threads each\n"
     )
-    print("| batch | engine | seconds, median (min to max) | sentences/s | to ours in float32 |")
+    print("| batch | engine | seconds, median (min to max) | sentences/s | to the first |")
     print("|---|---|---|---|---|")
     with tempfile.TemporaryDirectory(prefix="t2t-lite-engines-") as folder:
-        export(work, folder)
+        export(work, folder, engines)
         for work in works:
-            report(work.batch, measure({engine: start(engine, work, folder) for engine in ENGINES}, args.rounds))
+            report(work.batch, measure({engine: start(engine, work, folder) for engine in engines}, args.rounds))
 
 
-def export(work: Work, folder: str) -> None:
-    """Writes the weights as models for CTranslate2, each as version 1 of a folder, in a process of its own."""
-    exporter = PROCESSES.Process(target=_export, args=(work, folder))
+def export(work: Work, folder: str, engines: Sequence[str]) -> None:
+    """Writes a vocabulary and what engines load, each as version 1 of a folder, in a process of its own."""
+    exporter = PROCESSES.Process(target=_export, args=(work, folder, engines))
     exporter.start()
     exporter.join()
     if exporter.exitcode:
-        raise SystemExit("The model could not be written for CTranslate2; see above.")
+        raise SystemExit("The models could not be written; see above.")
 
 
-def _export(work: Work, folder: str) -> None:
+def _export(work: Work, folder: str, engines: Sequence[str]) -> None:
     load_tensorflow()
-    from t2t_lite.export import ctranslate2_export
+    from t2t_lite.export import ctranslate2_export, saved_model
+    from t2t_lite.export import export as saved_model_export
+    from t2t_lite.text.vocabulary_training import train_vocabulary
 
-    made = translator(work, "float32", changing=True)
-    for precision in ("float32", "int8"):
-        ctranslate2_export.export_ctranslate2(made, os.path.join(folder, precision), {}, precision=precision)
+    draw = random.Random(SEED)
+    words = ["".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=draw.randint(2, 7))) for _ in range(60_000)]
+    texts = [" ".join(words[i : i + 20]) for i in range(0, len(words), 20)]
+    train_vocabulary(texts, size=work.vocab_size).save(Path(folder, "vocabulary.model"))
+    for engine in engines:
+        name, precision = engine.split()
+        if name == "CTranslate2":
+            made = translator(work, folder, "float32", changing=True)
+            ctranslate2_export.export_ctranslate2(made, os.path.join(folder, engine), {}, precision=precision)
+        elif name == "export":
+            made = translator(work, folder, precision, changing=True)
+            card = {"hparams": config.to_dict(made.decode)}
+            served = saved_model.ServedModel(made, ["serving_default", "tokens"])
+            saved_model_export.export(served, Path(folder, engine), card)
 
 
 def start(engine: str, work: Work, folder: str) -> Connection:
@@ -114,19 +121,27 @@ def start(engine: str, work: Work, folder: str) -> Connection:
     """
     name, precision, *workers = engine.split()
     if name == "t2t-lite":
-        return timed(search, work, precision)
-    return timed(ctranslate2_search, work, os.path.join(folder, precision, "1"), *map(int, workers))
+        return timed(search, work, folder, precision, environment=SETTING)
+    model = os.path.join(folder, f"{name} {precision}", "1")
+    if name == "export":
+        return timed(exported_search, work, folder, model)
+    return timed(ctranslate2_search, work, folder, model, *map(int, workers))
 
 
-def timed(make: Callable[..., Call], *args: Any) -> Connection:
+def timed(make: Callable[..., Call], *args: Any, environment: dict[str, str] | None = None) -> Connection:
     """A process that makes a call with `make`, runs it on request, and answers with the seconds it took."""
     ours, theirs = PROCESSES.Pipe()
+    before = dict(os.environ)
+    os.environ |= environment or {}
     PROCESSES.Process(target=_answer, args=(make, args, theirs), daemon=True).start()
+    os.environ.clear()
+    os.environ |= before
     theirs.close()
     return ours
 
 
 def _answer(make: Callable[..., Call], args: tuple[Any, ...], asked: Connection) -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     call = make(*args)
     while asked.recv():
         began = time.perf_counter()
@@ -134,7 +149,14 @@ def _answer(make: Callable[..., Call], args: tuple[Any, ...], asked: Connection)
         asked.send(time.perf_counter() - began)
 
 
-def translator(work: Work, precision: str, *, changing: bool = False) -> Any:
+def read_vocabulary(folder: str) -> Any:
+    """The vocabulary that `export` wrote."""
+    from t2t_lite.text.vocabulary import Vocabulary
+
+    return Vocabulary.load(Path(folder, "vocabulary.model"))
+
+
+def translator(work: Work, folder: str, precision: str, *, changing: bool = False) -> Any:
     """A translator with random weights that never gives the end symbol: its logit is 0, far from the best of thousands.
 
     Unless its weights are `changing`, the model is set up as in t2t-lite-decoder.
@@ -149,23 +171,23 @@ def translator(work: Work, precision: str, *, changing: bool = False) -> Any:
     decoding = {"beam_size": work.beam_size, "extra_length": work.pieces_out - work.pieces_in}
     wide = "float32" if precision == "int8" else precision
     hparams = config.replace(registry.hparams(work.hparams_set), precision=wide, **decoding)
-    names: Any = Names(work.vocab_size)
+    vocabulary = read_vocabulary(folder)
     registered: Any = registry.MODELS.get("transformer")
-    model = registered.from_hparams(hparams, names.size, names.size, True)
+    model = registered.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
     table = model.softmax.table.numpy()
     table[EOS] = 0.0
     model.softmax.table.assign(table)
     if precision == "int8":
         quantize(model)
-        adapt_to_processor(model)
-    made = Translator(model, names, names, hparams)
+        if not changing:
+            adapt_to_processor(model)
+    made = Translator(model, vocabulary, vocabulary, hparams)
     made.prepack = not changing and is_supported(model.compute_dtype)
     return made
 
 
-def search(work: Work, precision: str) -> Call:
+def search(work: Work, folder: str, precision: str) -> Call:
     """The search that t2t-lite-decoder runs; with many sentences, each thread has some of its own."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
     load_tensorflow()
     import numpy as np
     import tensorflow as tf
@@ -173,9 +195,9 @@ def search(work: Work, precision: str) -> Call:
     from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
 
     threads.set_inter_op_parallelism(at_most=work.batch // FEW)
-    made = translator(work, precision)
+    made = translator(work, folder, precision)
     graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
-    ids = np.array([[*row, EOS] for row in sources(work)], np.int32)
+    ids = np.array([[*row, EOS] for row in map(made.source_vocabulary.encode, lines(work, folder))], np.int32)
     parts = np.array_split(ids, threads.num_parallel())
 
     def call() -> None:
@@ -185,13 +207,28 @@ def search(work: Work, precision: str) -> Call:
     return call
 
 
-def ctranslate2_search(work: Work, model: str, workers: int = 1) -> Call:
+def exported_search(work: Work, folder: str, model: str) -> Call:
+    """An export's answer to text, as TensorFlow alone loads it."""
+    import numpy as np
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  # registers the ops of SentencePiece
+
+    loaded = tf.saved_model.load(model)
+    tokens, translate = loaded.signatures["tokens"], loaded.signatures["serving_default"]
+    texts, vocabulary = lines(work, folder), read_vocabulary(folder)
+    rows = np.zeros((len(texts), tokens.structured_input_signature[1]["ids"].shape[1]), np.int32)
+    rows[:, : work.pieces_in] = [[*vocabulary.encode(line), EOS] for line in texts]
+    check(work, np.count_nonzero(tokens(ids=tf.constant(rows))["ids"], 1).tolist())  # text does not show its pieces
+    return lambda: translate(inputs=tf.constant(texts))["outputs"].numpy()
+
+
+def ctranslate2_search(work: Work, folder: str, model: str, workers: int = 1) -> Call:
     """The search of CTranslate2, which adds the end symbol to a source itself; several workers share the batch."""
     import ctranslate2
 
     engine = ctranslate2.Translator(model, inter_threads=workers, intra_threads=THREADS // workers)
-    names = Names(work.vocab_size)
-    pieces = [names.pieces(row) for row in sources(work)]
+    vocabulary = read_vocabulary(folder)
+    pieces = [vocabulary.pieces(vocabulary.encode(line)) for line in lines(work, folder)]
     settings: dict[str, Any] = {
         "beam_size": work.beam_size,
         "min_decoding_length": work.pieces_out,
@@ -201,10 +238,12 @@ def ctranslate2_search(work: Work, model: str, workers: int = 1) -> Call:
     return lambda: check(work, [len(r.hypotheses[0]) for r in engine.translate_batch(pieces, **settings)])
 
 
-def sources(work: Work) -> list[list[int]]:
-    """Ids without the end symbol, the same for all engines."""
-    draw = random.Random(1)
-    return [[draw.randrange(FIRST, work.vocab_size) for _ in range(work.pieces_in - 1)] for _ in range(work.batch)]
+def lines(work: Work, folder: str) -> list[str]:
+    """Lines of words that are one piece each, without the end symbol, the same for all engines."""
+    vocabulary, draw = read_vocabulary(folder), random.Random(SEED)
+    words = [piece[1:] for piece in vocabulary.pieces(range(vocabulary.size)) if re.fullmatch("\u2581[a-z]+", piece)]
+    whole = [word for word in words if len(vocabulary.encode(word)) == 1]
+    return [" ".join(draw.sample(whole, work.pieces_in - 1)) for _ in range(work.batch)]
 
 
 def check(work: Work, lengths: list[int]) -> None:
@@ -232,7 +271,7 @@ def report(batch: int, taken: dict[str, list[float]]) -> None:
     medians = {name: statistics.median(values) for name, values in taken.items()}
     for name, seconds in medians.items():
         spread = f"{seconds:.3f} ({min(taken[name]):.3f} to {max(taken[name]):.3f})"
-        ratio = medians["t2t-lite float32"] / seconds
+        ratio = medians[next(iter(medians))] / seconds
         print(f"| {batch} | {name} | {spread} | {batch / seconds:.2f} | {ratio:.2f} |", flush=True)
 
 

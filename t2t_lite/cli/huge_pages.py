@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-_SETTING = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+SETTING = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 _ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SINCE = (2, 35)  # of glibc
 
@@ -25,10 +25,10 @@ def restart_with_huge_pages() -> None:
     It restarts none but a t2t-lite command, and none whose user has set glibc's variable.
     """
     is_command = Path(sys.argv[0]).name.startswith("t2t-lite-")
-    if not is_command or not _are_on_request() or not _SETTING.keys().isdisjoint(os.environ):
+    if not is_command or not _are_on_request() or not SETTING.keys().isdisjoint(os.environ):
         return
     with contextlib.suppress(OSError):  # then with small pages
-        os.execve(sys.executable, sys.orig_argv, os.environ | _SETTING)
+        os.execve(sys.executable, sys.orig_argv, os.environ | SETTING)
 
 
 def _are_on_request() -> bool:
