@@ -23,7 +23,6 @@ from t2t_lite.ids import EOS, PAD
 from t2t_lite.ops.graph import graph
 from t2t_lite.ops.int8 import int8_matrices
 from t2t_lite.ops.int8_expanded import ExpandedMatrices
-from t2t_lite.ops.loaded_arrays import LoadedArrays
 from t2t_lite.ops.stored import stored_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
@@ -45,8 +44,7 @@ class ServedModel(tf.Module):
     A blank text (empty, or white space of any kind) is not decoded: its outputs are empty and its scores 0. A batch
     may be empty.
 
-    Each weight is stored once, as `stored_weights` has it. What a search multiplies with in another layout is laid out
-    when the export is loaded (`LoadedArrays`). A quantized model computes in float32 where the products
+    Each weight is stored once, as `stored_weights` has it. A quantized model computes in float32 where the products
     of its int8 matrices would not be exact (`ExpandedMatrices`).
 
     Args:
@@ -84,7 +82,6 @@ class ServedModel(tf.Module):
         }
         self._int8 = {path: [kernel.values, kernel.scales] for path, kernel in int8_matrices(model).items()}
         self._expanded = ExpandedMatrices() if self._int8 else None
-        self._packed = LoadedArrays(model.compute_dtype, self._stored_scope)
         # Several signatures call these functions, which are saved once.
         self._search = self._graph(self._find, translator.search_signature)
         self._outputs = self._graph(self._write, [_IDS, _INPUTS])
@@ -116,25 +113,20 @@ class ServedModel(tf.Module):
 
         @functools.wraps(function)
         def with_stored_weights(*args: Any) -> Any:
-            with self._stored_scope():
+            scope = keras.StatelessScope()
+            for prefix, member in self._translator.model.members().items():
+                for weight in member.weights:
+                    value = self._weights[f"{prefix}{weight.path}"]
+                    value = value if value.dtype == weight.dtype else tf.cast(value, weight.dtype)
+                    scope.add_update((weight, value))
+            with scope:
                 return function(*args)
 
         return graph(with_stored_weights, input_signature=signature)
 
-    def _stored_scope(self) -> keras.StatelessScope:
-        """Context in which the model's weights are the stored ones."""
-        scope = keras.StatelessScope()
-        for prefix, member in self._translator.model.members().items():
-            for weight in member.weights:
-                value = self._weights[f"{prefix}{weight.path}"]
-                value = value if value.dtype == weight.dtype else tf.cast(value, weight.dtype)
-                scope.add_update((weight, value))
-        return scope
-
     def _compute(self, function: Callable[[], Any]) -> Any:
         """What a function computes with the model."""
-        with self._packed.in_use():
-            return self._expanded.compute_anywhere(function) if self._expanded else function()
+        return self._expanded.compute_anywhere(function) if self._expanded else function()
 
     def _find(self, *inputs: Any) -> tuple[Any, Any]:
         return self._compute(lambda: self._translator.search(*inputs))

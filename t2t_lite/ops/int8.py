@@ -62,7 +62,7 @@ class Int8Matrix(Matrix):
             scales = tf.concat([m.scales for m in matrices], 0) if others else tf.convert_to_tensor(self.scales)
             arrays = [matrix.values for matrix in matrices]
             if (expanded := expanded_matrices()) is not None:
-                return expanded.expand(arrays), scales
+                return expanded.read(arrays), scales
             return tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values), scales
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()

@@ -27,7 +27,7 @@ class _Saved(tf.Module):
             expanded = expanded_matrices()
             if expanded is None:
                 return tf.zeros([1, 5]), tf.zeros([1, 5])
-            return expanded.expand(self.arrays[1:]), expanded.expand(self.arrays)
+            return expanded.read(self.arrays[1:]), expanded.read(self.arrays)
 
         return self.expanded.compute_anywhere(compute)
 
