@@ -196,7 +196,7 @@ def test_a_file_that_could_not_be_written_leaves_the_one_before(tmp_path: Path) 
 
 
 VANISHING = {
-    "the corpus": ("corpus", "{corpus} is not a folder; --source_dir"),
+    "the corpus": ("corpus", "{corpus}/train.en cannot be read: No such file or directory."),
     "the data's folder": ("data", "{data}/.text2text.partial-"),
 }
 

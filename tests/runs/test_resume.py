@@ -29,6 +29,7 @@ ALWAYS = {
 WITH_RESET = {
     *("adam_beta1", "adam_beta2", "adam_epsilon", "momentum", "schedule", "learning_rate_factor", "learning_rate"),
     *("warmup_steps", "decay_steps", "min_learning_rate", "halve_after", "halve_every", "patience", "clip_norm"),
+    "weight_decay",
 }
 
 
