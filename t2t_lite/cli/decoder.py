@@ -89,6 +89,16 @@ def make_parser() -> common.Parser:
         action="store_true",
         help="with --json: also how sure the model is of each output: mean log-probability and entropy of its pieces",
     )
+    _add_mbr_flags(parser)
+    parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
+    parser.add_argument(
+        "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
+    )
+    flags.add_sampler_flags(parser)
+    return parser
+
+
+def _add_mbr_flags(parser: common.Parser) -> None:
     parser.add_argument(
         "--decode",
         choices=("mbr",),
@@ -104,12 +114,6 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--mbr_utility", metavar="NAME", help="of --decode=mbr: chrf, bleu or another metric; default: chrf"
     )
-    parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
-    parser.add_argument(
-        "--pretty", action="store_true", help="of trees: each on many lines, indented, a blank line after it"
-    )
-    flags.add_sampler_flags(parser)
-    return parser
 
 
 def _check_flags(parser: common.Parser) -> None:

@@ -2,7 +2,7 @@
 
 A processor looks up where each page of 4 KiB is, which takes up to half of the time in which it reads a model's
 weights. Many Linux systems give a process larger pages only if it asks for them. glibc asks for all memory that
-TensorFlow takes, if an environment variable says so when the process starts.
+TensorFlow takes, if it is told to by an environment variable when the process starts.
 
 Gain (benchmarks/notebook.md): D3 takes 0.84 to 0.95 of the time, D1 0.96, T2 0.96.
 """

@@ -167,7 +167,7 @@ def test_an_output_goes_on_with_the_same_search_alone(make_run: Callable[[int], 
 
     with begin([one]) as stream:
         stream.write(["a"], b"b\n")
-    untrained.write_spec(one, beam_size=1)  # as the trainer does where a run goes on with another beam size
+    untrained.write_spec(one, beam_size=1)  # as the trainer does where a run resumes with another beam size
     with pytest.raises(UsageError, match=r"begun with other settings:\n  beam_size: 2 -> 1\nGive the same"):
         begin([one], "--resume")
     with begin([one], "--resume", "--beam_size=2", "--precision=float32") as stream:  # named or not, they are the same
