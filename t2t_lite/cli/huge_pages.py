@@ -4,7 +4,7 @@ A processor looks up where each page of 4 KiB is, which takes up to half of the 
 weights. Many Linux systems give a process larger pages only if it asks for them. glibc asks for all memory that
 TensorFlow takes, if it is told to by an environment variable when the process starts.
 
-Gain (benchmarks/notebook.md): D3 takes 0.84 to 0.95 of the time, D1 0.96, T2 0.96.
+Gain (benchmarks/notebook.md): D3 takes 0.83 to 0.94 of the time, D1 0.96, T2 0.95 and 0.96.
 """
 
 from __future__ import annotations
