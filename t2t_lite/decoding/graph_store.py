@@ -5,6 +5,10 @@ which inputs are variables, by their names. The file's name is the checksum of a
 graph of other code, another recipe or another machine is not found. A run's folder is no place for graphs: they can
 write files, and runs may come from other people.
 
+Beside the file is a folder of the same name, in which TensorFlow keeps the graph after its own optimization, if that
+took more than 3 seconds (`TF_GRAPH_CACHING`). It finds a graph there by the function's name alone; so the folder is
+named only while the kept function is called for the first time.
+
 Gain (benchmarks/README.md): t2t-lite-decoder writes its first line after 0.8 of the time; `base`, resumed, makes its
 first update after 0.65.
 """
@@ -19,6 +23,8 @@ import json
 import logging
 import os
 import platform
+import shutil
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,16 +73,18 @@ class GraphStore:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()}.pb"
 
     def keep(self, function: Any, signature: Sequence[Any]) -> Any:
-        """Returns the `tf.function` that the store has, else `function`, which is traced now and kept.
+        """Returns the function that the store has, which traces `function` now if the store has none.
 
         Args:
             signature: its input_signature.
         """
         stored = self._load()
-        if stored is not None:
-            return graph(stored, input_signature=signature)
-        self._save(function.get_concrete_function())
-        return function
+        if stored is None:
+            self._save(function.get_concrete_function())
+            stored = self._load()
+        if stored is None:  # it reads other variables, or the cache cannot be written
+            return function
+        return _Kept(graph(stored, input_signature=signature), self.file.with_suffix(""))
 
     def _load(self) -> Callable[..., Any] | None:
         """The function as it was traced; None if it is not there."""
@@ -124,7 +132,28 @@ class GraphStore:
             replace_file(self.file, hashlib.sha256(data).digest() + data)
             files = sorted(self.folder.glob("*.pb"), key=lambda path: path.stat().st_mtime)
             for old in files[:-_MOST]:
+                shutil.rmtree(old.with_suffix(""), ignore_errors=True)
                 old.unlink()
+
+
+class _Kept:
+    """A function from the store; TensorFlow takes its optimized graph from a folder, or writes it there."""
+
+    def __init__(self, function: Any, folder: Path) -> None:
+        self._function, self._folder, self._is_new, self._lock = function, folder, True, threading.Lock()
+        self.experimental_get_tracing_count = function.experimental_get_tracing_count
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Returns the function's results. TensorFlow optimizes a graph in its first call."""
+        with self._lock if self._is_new else contextlib.nullcontext():
+            if not self._is_new:
+                return self._function(*arguments)
+            os.environ["TF_GRAPH_CACHING"] = str(self._folder)
+            try:
+                return self._function(*arguments)
+            finally:
+                del os.environ["TF_GRAPH_CACHING"]
+                self._is_new = False
 
 
 def _rename(library: FunctionDefLibrary, suffix: str) -> str:
