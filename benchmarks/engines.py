@@ -192,9 +192,9 @@ def search(work: Work, folder: str, precision: str) -> Call:
     import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
+    from t2t_lite.decoding.translate import SEARCH_SIGNATURE
 
-    threads.set_inter_op_parallelism(at_most=work.batch // FEW)
+    threads.set_inter_op_parallelism_for(work.batch)
     made = translator(work, folder, precision)
     graph = tf.function(made.search, input_signature=SEARCH_SIGNATURE, autograph=False)
     ids = np.array([[*row, EOS] for row in map(made.source_vocabulary.encode, lines(work, folder))], np.int32)

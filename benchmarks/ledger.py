@@ -137,14 +137,13 @@ def search_call(
 
     from t2t_lite.decoding.beam_search import beam_search
     from t2t_lite.decoding.sized_graph import SizedGraph
-    from t2t_lite.decoding.translate import FEW
     from t2t_lite.distributed.devices import use_jit
     from t2t_lite.ids import EOS
     from t2t_lite.ops.int8 import adapt_to_processor, quantize
     from t2t_lite.ops.prepacked import is_supported
 
     sentences, source_length, output_length, vocab_size = shape
-    threads.set_inter_op_parallelism(at_most=sentences // FEW)
+    threads.set_inter_op_parallelism_for(sentences)
     keras.utils.set_random_seed(1)
     model: Any = registry.MODELS.get("transformer")
     model = model.from_hparams(hparams, vocab_size, vocab_size, True)

@@ -139,9 +139,8 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     load_tensorflow()
     from t2t_lite.decoding.score import check_words
     from t2t_lite.decoding.sentence_translator import SentenceTranslator
-    from t2t_lite.decoding.translate import FEW
 
-    threads.set_inter_op_parallelism(at_most=at_hand // FEW)
+    threads.set_inter_op_parallelism_for(at_hand)
     translator, settings, split_lines, weights = _open(request, _sampling(request))
     made_by = {"weights": weights, "settings": _all_settings(request, settings)}
     translator = translator.with_language(request.target_language)

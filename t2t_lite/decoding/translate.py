@@ -42,7 +42,6 @@ SEARCH_SIGNATURE = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.
 PREFIX_SIGNATURE = [*SEARCH_SIGNATURE, SEARCH_SIGNATURE[0]]
 _SIZES = tf.TensorSpec([None], tf.int32)
 
-FEW = 16  # lines: for fewer, reading the weights takes most of the time
 
 _log = logging.getLogger("t2t_lite")
 
@@ -269,7 +268,8 @@ class LineTranslator(abc.ABC):
         num_parallel, start = threads.num_parallel(), 0
         while start < len(order):
             whole = self._most_rows(len(encoded[order[start]]))
-            rows = max(min(whole // num_parallel, -(-len(order) // num_parallel)), min(whole, FEW), 1)
+            fewest = min(whole, threads.fewest_sentences(num_parallel))
+            rows = max(min(whole // num_parallel, -(-len(order) // num_parallel)), fewest)
             yield order[start : start + rows]
             start += rows
 

@@ -87,7 +87,9 @@ def test_a_damaged_graph_is_traced_and_written_again(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING, "t2t_lite"):
         found = store.keep(function, FLOATS)
     assert f"the graph {store.file} is damaged. It is traced and written again." in caplog.text
-    assert store.file.read_bytes() == whole
+    caplog.clear()
+    store.keep(_double(variable), FLOATS)
+    assert not caplog.text
     np.testing.assert_array_equal(found(tf.constant([3.0])), [6.0])
 
 
