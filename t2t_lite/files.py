@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -127,13 +127,18 @@ def parse_json(name: str, text: str | bytes, number: int, check: Check, remedy: 
     return values
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Replaces a file, whole or not at all; removes partial files that killed processes left beside it."""
+def replace_file(path: Path, content: str | bytes | Sequence[bytes | memoryview]) -> None:
+    """Replaces a file, whole or not at all; removes partial files that killed processes left beside it.
+
+    Args:
+        content: text or bytes; or bytes in parts, of which no copy is made.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    whole = content.encode("utf-8") if isinstance(content, str) else content
+    parts = [whole] if isinstance(whole, bytes) else whole
     try:
         with name_in_errors(path), _open_locked(aside) as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             sync_open(file.fileno(), path)
             os.replace(aside, path)

@@ -17,7 +17,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ MANIFEST, ORIGIN = "manifest.json", "origin.json"
 SIDES = ("source", "target")
 ALIGNMENT, MOST_PLACES = "alignment", 1 << 32
 WEIGHTS = "train.weights"
+_CHUNK = 1 << 20  # offsets at once
 
 
 class Tokens:
@@ -46,9 +47,14 @@ class Tokens:
     Args:
         size: number of pieces in the vocabulary; all ids are below it, unless the file is damaged.
         path: of the file of ids, for messages.
+        lengths: if they are known.
     """
 
-    def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
+    def __init__(
+        self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path, lengths: np.ndarray | None = None
+    ) -> None:
+        if lengths is not None:
+            self.lengths = lengths
         self.data = data
         self.offsets = offsets
         self._size, self.path = size, path
@@ -190,17 +196,18 @@ class Store:
     def _tokens(self, name: str, side: str, facts: dict[str, Any]) -> Tokens:
         dtype = np.dtype(facts[side]["dtype"])
         data = np.memmap(self.folder / f"{name}.{side}.ids", dtype=dtype, mode="r")
-        offsets = np.memmap(self.folder / f"{name}.{side}.offsets", dtype="<i8", mode="r")
+        with open(self.folder / f"{name}.{side}.offsets", "rb") as file:
+            offsets = np.memmap(file, dtype="<i8", mode="r")
+            lengths = _read_lengths(file, len(offsets) - 1)
         if (len(offsets) - 1, len(data)) != (facts["pairs"], facts[side]["ids"]):  # open_store has compared the sizes
             raise DataError(
                 f"{self.folder} was prepared again after this command had begun to use it. Start the command again."
             )
-        ends = int(offsets[0]), int(offsets[-1])
-        if ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
+        if (int(offsets[0]), int(offsets[-1])) != (0, len(data)) or np.any(lengths <= 0):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
         vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
         size = MOST_PLACES if side == ALIGNMENT else vocabulary.size
-        return Tokens(data, offsets, size, self.folder / f"{name}.{side}.ids")
+        return Tokens(data, offsets, size, self.folder / f"{name}.{side}.ids", lengths)
 
     def _text(self, name: str, side: str) -> list[str]:
         lines = self._verify(f"{name}.{side}.txt").read_bytes().decode("utf-8").split("\n")[:-1]
@@ -231,6 +238,17 @@ def open_store(folder: StrPath) -> Store:
                 f"{path} has {path.stat().st_size:,} bytes instead of {facts['bytes']:,}. {_remedy(folder)}"
             )
     return Store(folder, manifest)
+
+
+def _read_lengths(offsets: IO[bytes], number: int) -> np.ndarray:
+    """Lengths, int32 [number], of a file of offsets, 0 where none can be; a map of all would stay in memory."""
+    lengths, done, last = np.zeros(number, np.int32), 0, np.zeros(0, "<i8")
+    offsets.seek(0)
+    while len(part := np.fromfile(offsets, "<i8", _CHUNK)):
+        found = np.diff(part, prepend=last)
+        lengths[done : done + len(found)] = found.clip(0, 2**31 - 1)
+        done, last = done + len(found), part[-1:]
+    return lengths
 
 
 def _check_form(manifest: dict[str, Any]) -> None:
