@@ -5,7 +5,7 @@
 
 The first command with a folder makes the data there: lengths are drawn (log-normal, about those of WMT14), offsets take
 16 bytes a pair, and files of ids are sparse, without a text. The first start makes the index of a plan, and later ones
-read it. `--at` is the place in the first epoch, from 0 to 1, of the first batch. Seconds are of the clock and, after the
+read it. `--at` is the place in the epoch, from 0 to 1, of the first batch. Seconds are of the clock and, after the
 slash, of the processor.
 """
 
@@ -57,17 +57,17 @@ def _make_store(folder: Path, pairs: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     random, ends = np.random.default_rng(1), dict.fromkeys(SIDES, 0)
     (folder / "vocabulary.model").write_bytes(train_vocabulary(["a b c"], size=20).data)
-    files = {side: open(folder / f"train.{side}.offsets", "wb") for side in SIDES}
+    files = {side: folder / f"train.{side}.offsets" for side in SIDES}
     for file in files.values():
-        file.write(bytes(8))
+        file.write_bytes(bytes(8))
     for start in range(0, pairs, CHUNK):
         log = random.normal(3.2, 0.6, min(CHUNK, pairs - start))
         for side, lengths in (("source", log), ("target", log + random.normal(0.1, 0.15, len(log)))):
             offsets = ends[side] + np.cumsum(np.exp(lengths).clip(1, 900).astype(np.int64))
-            files[side].write(offsets.tobytes())
+            with open(files[side], "ab") as file:
+                file.write(offsets.tobytes())
             ends[side] = int(offsets[-1])
-    for side, file in files.items():
-        file.close()
+    for side in SIDES:
         with open(folder / f"train.{side}.ids", "wb") as ids:
             ids.truncate(2 * ends[side])
     facts = {side: {"dtype": "<u2", "ids": ends[side]} for side in SIDES}

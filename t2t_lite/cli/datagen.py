@@ -8,6 +8,7 @@ from t2t_lite.cli import common, flags
 from t2t_lite.errors import UsageError
 from t2t_lite.files import check_folder
 from t2t_lite.progress import Progress
+from t2t_lite.remote.store import is_url
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,15 +42,20 @@ def _run(args: argparse.Namespace) -> int:
     request, recipe_request = flags.data_request(args), flags.recipe_request(args)
     problem = request.make_problem()
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
-    check_folder("data_dir", args.data_dir)
+    if is_url(args.data_dir) and args.force:
+        raise UsageError("--force prepares data in a folder of this machine; copy it to the store.")
+    if not is_url(args.data_dir):
+        check_folder("data_dir", args.data_dir)
     from t2t_lite.data import vocabulary_files  # loads NumPy and SentencePiece, which --help does not need
     from t2t_lite.data.prepare import prepare
+    from t2t_lite.data.store import copy_from
 
     vocabularies = None if args.vocabulary is None else vocabulary_files.load_given(args.vocabulary)
+    folder = copy_from(f"{args.data_dir}/{problem.name}").parent if is_url(args.data_dir) else args.data_dir
     with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(
             problem,
-            args.data_dir,
+            folder,
             vocabularies=vocabularies,
             num_workers=args.num_workers,
             force=args.force,

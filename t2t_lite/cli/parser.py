@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from t2t_lite import other_names
 from t2t_lite.errors import did_you_mean
+from t2t_lite.remote.store import is_url
 from t2t_lite.version import local_version
 
 # tensor2tensor's commands need these. Of ours, those that open a run have --trust_run, and that of a server --server.
@@ -138,6 +139,8 @@ def _expand(parser: argparse.ArgumentParser, action: argparse.Action, value: Any
     flag = action.option_strings[-1]
     if not value:
         parser.error(f"{flag} is given without a value, as with a shell's variable that is not set. Give a path.")
+    if flag == "--data_dir" and is_url(value):
+        return value
     if "://" in value:
         parser.error(f"{flag}={value}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
     return ",".join(map(os.path.expanduser, value.split(",")))

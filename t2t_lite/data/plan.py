@@ -171,7 +171,8 @@ class BucketPlan(Plan):
 
     @functools.cached_property
     def _bucket_of(self) -> Array:
-        return assign(*(lengths[self._kept] for lengths in self._lengths), self.buckets)
+        source, target = (lengths[self._kept] for lengths in self._lengths)
+        return assign(source, target, self.buckets)
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)

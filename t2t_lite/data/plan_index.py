@@ -68,7 +68,10 @@ class PlanIndex:
 
 def _pack(key: dict[str, Any], arrays: Sequence[Array]) -> list[bytes | memoryview]:
     header = {"key": key, "arrays": [[array.dtype.str, len(array)] for array in arrays]}
-    parts = [json.dumps(header).encode() + b"\n", *(memoryview(array).cast("B") for array in arrays if len(array))]
+    parts: list[bytes | memoryview] = [
+        json.dumps(header).encode() + b"\n",
+        *(array.data.cast("B") for array in arrays if len(array)),
+    ]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)

@@ -1,0 +1,81 @@
+"""A store elsewhere, such as in s3://bucket/data/text2text: all but the ids in shards is copied to this machine.
+
+The copy is a folder in the user's cache, data/KEY/NAME: the store's files, without those that its manifest has shards
+of, and remote.json, which says where these are. It is opened as any store is; the ids are read by shards (shards.py).
+KEY depends on the URL and the manifest, so other data at the same URL have another folder.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.errors import DamagedError, DataError
+from t2t_lite.files import file_lock, json_text, read_json, sha256_of, staging_dir, users_folder
+from t2t_lite.remote.store import Store as Objects
+
+FORMAT, REMOTE = 1, "remote.json"
+
+
+def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes], dict[str, Any]]) -> Path:
+    """Returns the copy of the store at a URL, made if it is not there yet.
+
+    Args:
+        manifest, origin: names of the store's own files.
+        parse: returns the manifest's entries by its name and its text; raises DataError.
+
+    Raises:
+        DataError: there is no store, it cannot be reached, or a file of it is damaged.
+    """
+    objects = Objects(url)
+    try:
+        text = objects.read(manifest)
+    except FileNotFoundError:
+        raise DataError(
+            f"{objects.url} holds no prepared data (no {manifest}). Prepare the data in a folder of a machine that has "
+            f"the files (t2t-lite-datagen --data_dir=FOLDER), and copy what is in FOLDER to there."
+        ) from None
+    facts = parse(f"{objects.url}/{manifest}", text)
+    key = hashlib.sha256(objects.url.encode() + b"\n" + text).hexdigest()[:16]
+    folder = users_folder(os.environ) / "data" / key / objects.url.rpartition("/")[2]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder):
+        if not folder.exists():
+            aside = staging_dir(folder)
+            aside.mkdir()
+            (aside / manifest).write_bytes(text)
+            (aside / REMOTE).write_text(json_text({"format": FORMAT, "url": objects.url}, None), encoding="utf-8")
+            with contextlib.suppress(FileNotFoundError):
+                objects.download(origin, aside / origin)
+            for name in facts["files"].keys() - shards_of(facts).keys():
+                _copy(objects, name, aside / name, facts["files"][name]["sha256"])
+            os.rename(aside, folder)
+    return folder
+
+
+def shards_of(manifest: dict[str, Any]) -> dict[str, list[str]]:
+    """The checksums of the shards of each file that has them; a store of an earlier version has none."""
+    found: dict[str, list[str]] = manifest.get("shards", {}).get("files", {})
+    return found
+
+
+def url_of(folder: Path) -> str | None:
+    """Returns where the ids of the store in a folder are; None: in the folder."""
+    try:
+        return str(read_json(folder / REMOTE, FORMAT, {"url": str}, f"Remove {folder}: it is copied again.")["url"])
+    except FileNotFoundError:
+        return None
+
+
+def _copy(objects: Objects, name: str, path: Path, wanted: str) -> None:
+    try:
+        objects.download(name, path)
+    except FileNotFoundError:
+        raise DataError(f"{objects.url}/{name} is missing. Copy the prepared data there again.") from None
+    if (found := sha256_of(path)) != wanted:
+        raise DamagedError(
+            f"{objects.url}/{name} is damaged: its checksum is {found[:12]}..., the manifest's {wanted[:12]}.... "
+            "Copy the prepared data there again."
+        )
