@@ -28,6 +28,12 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # for folders, or at all
 
 
+def users_folder(environment: Mapping[str, str]) -> Path:
+    """The user's cache folder for t2t-lite; RuntimeError if the user has no home."""
+    base = Path(environment.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "t2t-lite"
+
+
 def lacks_room(error: Exception) -> bool:
     """Whether a write has failed because a disk or a quota is full; TensorFlow's errors say it in words alone."""
     if isinstance(error, OSError) and error.errno is not None:
