@@ -17,7 +17,15 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
-from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, settle_precision, train
+from t2t_lite.training.start import (
+    check_beginning,
+    devices_of,
+    make_spec,
+    open_run_folder,
+    plan_start,
+    settle_precision,
+    train,
+)
 
 if TYPE_CHECKING:
     from t2t_lite.training.describe import Description
@@ -262,6 +270,7 @@ def _describe_with_data(request: StartRequest) -> Description:
         )
     from t2t_lite.runs.resume import read_folder
 
+    request = open_run_folder(request)
     folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
     spec = make_spec(request, folder)
     check_beginning(request, spec.model, spec.hparams)

@@ -74,7 +74,9 @@ def prepare(
     if store is not None:
         return store
     if url := url_of(folder):
-        raise UsageError(f"{url} is only read. Prepare the data in a folder of this machine, and copy them to there.")
+        raise UsageError(
+            f"The data in {url} is only read here. Prepare it again with t2t-lite-datagen --prepare_again."
+        )
     splits = problem.splits()  # before anything is written
     for needed in ("train", "dev"):
         if needed not in splits:

@@ -19,24 +19,21 @@ from t2t_lite.remote.store import Store as Objects
 FORMAT, REMOTE = 1, "remote.json"
 
 
-def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes], dict[str, Any]]) -> Path:
-    """Returns the copy of the store at a URL, made if it is not there yet.
+def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes], dict[str, Any]]) -> Path | None:
+    """Returns the copy of the store at a URL, made if it is not there yet; None where there is no store.
 
     Args:
         manifest, origin: names of the store's own files.
         parse: returns the manifest's entries by its name and its text; raises DataError.
 
     Raises:
-        DataError: there is no store, it cannot be reached, or a file of it is damaged.
+        DataError: the store cannot be reached, or a file of it is damaged.
     """
     objects = Objects(url)
     try:
         text = objects.read(manifest)
     except FileNotFoundError:
-        raise DataError(
-            f"{objects.url} holds no prepared data (no {manifest}). Prepare the data in a folder of a machine that has "
-            f"the files (t2t-lite-datagen --data_dir=FOLDER), and copy what is in FOLDER to there."
-        ) from None
+        return None
     facts = parse(f"{objects.url}/{manifest}", text)
     key = hashlib.sha256(objects.url.encode() + b"\n" + text).hexdigest()[:16]
     folder = users_folder(os.environ) / "data" / key / objects.url.rpartition("/")[2]

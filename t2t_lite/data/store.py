@@ -296,8 +296,8 @@ def open_store(folder: StrPath) -> Store:
     return store
 
 
-def copy_from(url: str) -> Path:
-    """Returns a folder on this machine that stands for the store at a URL, such as s3://bucket/data/text2text."""
+def copy_from(url: str) -> Path | None:
+    """Returns a folder of this machine that stands for the store at a URL, s3://bucket/data/text2text; None: none."""
     return copy_store(url, MANIFEST, ORIGIN, lambda name, text: parse_json(name, text, FORMAT, _check_form))
 
 

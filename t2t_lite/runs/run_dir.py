@@ -32,6 +32,7 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath, check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
+from t2t_lite.remote.mirror import open_folder
 from t2t_lite.remote.store import is_url
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NEWEST, list_traces
 
@@ -92,11 +93,15 @@ class RunSpec:
         return registry.problem(self.problem, **self.options)
 
     def data_folder(self, output_dir: StrPath) -> Path:
-        """Where the prepared data is; of a URL, a folder on this machine that stands for it (data/remote_store.py)."""
+        """Where the prepared data is; of a URL, what stands for it on this machine.
+
+        That is a copy that reads ids by shards; where no data are there yet, a working copy in which to prepare them.
+        """
         if is_url(self.data_dir):
             from t2t_lite.data.store import copy_from  # loads NumPy
 
-            return copy_from(f"{self.data_dir}/{self.problem}").parent
+            there = copy_from(f"{self.data_dir}/{self.problem}")
+            return there.parent if there else Path(open_folder(self.data_dir, lambda name: False))
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
 
