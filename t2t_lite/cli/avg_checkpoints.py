@@ -32,7 +32,7 @@ def make_parser() -> common.Parser:
         description="Writes the mean of a run's last checkpoints to OUTPUT_DIR/averaged, and makes it what the other "
         "commands take by default.",
     )
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote, or its URL")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--last", type=common.positive, metavar="N", help="how many; default: the recipe's average_checkpoints"

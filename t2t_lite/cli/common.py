@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
-RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
+RUNS_HELP = "what t2t-lite-trainer wrote, or its URL; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "ema", "newest")  # or a step
 
 

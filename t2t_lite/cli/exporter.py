@@ -42,8 +42,8 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--export_dir",
         metavar="DIR",
-        help="the folder of versions; default: OUTPUT_DIR/export, for other formats OUTPUT_DIR/export_FORMAT; an "
-        "ensemble has no default",
+        help="the folder of versions, or its URL; default: OUTPUT_DIR/export, for other formats "
+        "OUTPUT_DIR/export_FORMAT; an ensemble has no default",
     )
     parser.add_argument(
         "--precision",

@@ -74,8 +74,8 @@ def make_parser() -> common.Parser:
         metavar="DIR|PREFIX,...",
         required=True,
         help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
-        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT release, "
-        "unzipped, or an .npz file of Marian; or a folder of a MarianMT model of Hugging Face",
+        "is taken, or its URL; or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT "
+        "release, unzipped, or an .npz file of Marian; or a folder of a MarianMT model of Hugging Face",
     )
     parser.add_argument("--average", type=common.positive, metavar="N", default=1, help="average a folder's N newest")
     parser.add_argument(
@@ -122,7 +122,7 @@ def make_parser() -> common.Parser:
     common.add_search_flags(parser, IN_SEARCH, _DEFAULTS)
     parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
     parser.add_argument("--check", metavar="FILE", help="what it wrote for them: prints how many lines are equal")
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder, or its URL")
     common.add_json_flag(parser, "the run, its parameters, its import.json, and what --check has found")
     return parser
 

@@ -93,7 +93,11 @@ def make_parser() -> common.Parser:
         "averages the last checkpoints, translates and scores the test set.",
         epilog="Example: t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy",
     )
-    parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, resumes the run in it")
+    parser.add_argument(
+        "--output_dir",
+        metavar="DIR",
+        help="the run's folder, or its URL (s3://, gs://, ...); alone, resumes the run in it",
+    )
     parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
     flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
