@@ -2,12 +2,14 @@
 
 The copy is a folder in the user's cache, data/KEY/NAME: the store's files, without those that its manifest has shards
 of, and remote.json, which says where these are. It is opened as any store is; the ids are read by shards (shards.py).
-KEY depends on the URL and the manifest, so other data at the same URL have another folder.
+KEY depends on the URL and the manifest, so other data at the same URL have another folder. The `_MOST` copies that were
+used last are kept.
 """
 
 import contextlib
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from t2t_lite.files import file_lock, json_text, read_json, sha256_of, staging_d
 from t2t_lite.remote.store import Store as Objects
 
 FORMAT, REMOTE = 1, "remote.json"
+_MOST = 8  # copies, each of about 16 bytes a pair
 
 
 def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes], dict[str, Any]]) -> Path | None:
@@ -49,6 +52,9 @@ def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes
             for name in facts["files"].keys() - shards_of(facts).keys():
                 _copy(objects, name, aside / name, facts["files"][name]["sha256"])
             os.rename(aside, folder)
+    os.utime(folder.parent)
+    for old in sorted(folder.parent.parent.iterdir(), key=lambda copy: -copy.stat().st_mtime_ns)[_MOST:]:
+        shutil.rmtree(old, ignore_errors=True)
     return folder
 
 

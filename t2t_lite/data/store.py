@@ -260,7 +260,8 @@ class Store:
         remote = [file.data for file in files if isinstance(file.data, RemoteIds)]
         if not remote:
             return None
-        return _FEW if sum(len(data) * data.dtype.itemsize for data in remote) <= self._cache.bound else _MANY
+        fits = sum(len(data) * data.dtype.itemsize for data in remote) <= self._cache.bound
+        return _FEW if fits else min(_MANY, sum(map(len, remote)))
 
     def _text(self, name: str, side: str) -> list[str]:
         lines = self._verify(f"{name}.{side}.txt").read_bytes().decode("utf-8").split("\n")[:-1]

@@ -9,7 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 
-from t2t_lite.data import shards, store, store_writer
+from t2t_lite.data import remote_store, shards, store, store_writer
 from t2t_lite.data.encode import Side
 from t2t_lite.data.pipeline import assemble, batches, make_plan
 from t2t_lite.data.plan import PlannedBatch
@@ -179,13 +179,17 @@ def test_what_is_not_there_is_named(local: Store, monkeypatch: pytest.MonkeyPatc
             cache_bytes(text)
 
 
-def test_other_data_at_the_url_have_a_copy_of_their_own(local: Store) -> None:
-    before = _copy()
-    assert json.loads((before / REMOTE).read_text(encoding="utf-8"))["url"] == URL
-    manifest = json.dumps({**local.manifest, "settings": {"other": 1}})
-    fsspec.filesystem("memory").pipe_file("bucket/data/made/manifest.json", manifest.encode())
-    assert copy_from(URL) != before
-    assert open_store(before).split("train").source[0].size  # what was opened stays readable
+def test_other_data_at_the_url_have_a_copy_of_their_own(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_store, "_MOST", 2)
+    copies = [_copy()]
+    assert json.loads((copies[0] / REMOTE).read_text(encoding="utf-8"))["url"] == URL
+    for number in range(2):
+        manifest = json.dumps({**local.manifest, "settings": {"other": number}})
+        fsspec.filesystem("memory").pipe_file("bucket/data/made/manifest.json", manifest.encode())
+        copies += [_copy()]
+        assert _copy() == copies[-1]
+    assert [copy.exists() for copy in copies] == [False, True, True]
+    assert open_store(copies[1]).split("train").source[0].size
 
 
 def test_ids_beyond_2_to_the_31(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
