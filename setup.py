@@ -23,6 +23,7 @@ COMMANDS = (
 )
 MODULES = {"import": "importer"}  # where the name would be none for a module
 
+CLOUD = ["fsspec>=2025.2,<2027"]  # paths of stores; each kind needs a package of its own: s3fs, gcsfs, adlfs, ...
 COMPLETION = ["argcomplete>=3.0.8,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.6.3,<5"]  # t2t-lite-exporter --format=ctranslate2; 4.6.0 has no head_dim in its encoder
 DEMO = ["flask>=2.3.3,<4", "waitress>=3,<4"]  # t2t-lite-demo
@@ -87,6 +88,7 @@ setup(
         "tqdm>=4.64.1,<5",
     ],
     extras_require={
+        "cloud": CLOUD,
         "completion": COMPLETION,
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
@@ -100,6 +102,7 @@ setup(
         "ko": KO,
         "zstd": ZSTD,
         "test": [
+            *CLOUD,
             *COMPLETION,
             *JA,
             *CTRANSLATE2,

@@ -27,6 +27,8 @@ from t2t_lite.metrics.bracketing import Bracketing
 from t2t_lite.metrics.evalb_parameters import Parameters, read_parameters
 from t2t_lite.problem import SPLITS, Problem, check_vocab_size
 from t2t_lite.registry import register_problem
+from t2t_lite.remote.mirror import fetch_url
+from t2t_lite.remote.store import make_absolute
 from t2t_lite.text.codec import Learner
 from t2t_lite.text.trees.codec import TreeCodec
 from t2t_lite.text.trees.linearize import linearize
@@ -137,7 +139,7 @@ class FolderProblem(ParsingProblem):
 
     def __init__(self, source_dir: str, vocab_size: int | None = None) -> None:
         check_vocab_size(vocab_size)
-        self.source_dir = os.path.abspath(os.path.expanduser(source_dir))
+        self.source_dir = make_absolute(source_dir)
         self.vocab_size = vocab_size or self.vocab_size
 
     def trees(self, split: str) -> Iterator[Tree]:
@@ -201,7 +203,7 @@ class Treebank(FolderProblem):
     def source_files(self, split: str) -> list[Path]:
         files = self._find_files(split)
         if not files:
-            found = list_names(path.name for path in Path(self.source_dir).iterdir())
+            found = list_names(path.name for path in Path(fetch_url(self.source_dir)).iterdir())
             names = ", ".join(f"{name}.trees" for name in SPLIT_NAMES[split])
             raise DataError(
                 f"{self.source_dir} has no {split} trees. Looked for a file called {names} (or .mrg, .txt, ...), plain "
@@ -221,7 +223,7 @@ class Treebank(FolderProblem):
         return {**super().options(), "exchanges": self.exchanges, "phrases": self.phrases, **drop, **self._prm()}
 
     def _find_files(self, split: str) -> list[Path]:
-        folder = Path(self.source_dir)
+        folder = Path(fetch_url(self.source_dir))
         if not folder.is_dir():
             raise DataError(f"{folder} is not a folder; --source_dir is the folder that holds your files of trees.")
         pattern = re.compile(rf"(?:{'|'.join(SPLIT_NAMES[split])})(?:\..+)?")
@@ -256,7 +258,7 @@ class WsjParsing(FolderProblem):
 
     def _root(self) -> Path:
         for folder in _WSJ_FOLDERS:
-            if (root := Path(self.source_dir, folder)).joinpath("23").is_dir():
+            if (root := Path(fetch_url(self.source_dir), folder)).joinpath("23").is_dir():
                 return root
         raise DataError(
             f"{self.source_dir} does not hold the sections of the Wall Street Journal: there is no folder 23 in it, "
@@ -288,7 +290,7 @@ class WsjParsingSemi(WsjParsing):
 
     def __init__(self, source_dir: str, extra_dir: str, vocab_size: int | None = None) -> None:
         super().__init__(source_dir, vocab_size)
-        self.extra_dir = os.path.abspath(os.path.expanduser(extra_dir))
+        self.extra_dir = make_absolute(extra_dir)
 
     def source_files(self, split: str) -> list[Path]:
         return [*super().source_files(split), *(self._extra_files() if split == "train" else [])]
@@ -297,7 +299,7 @@ class WsjParsingSemi(WsjParsing):
         return {**super().options(), "extra_dir": self.extra_dir}
 
     def _extra_files(self) -> list[Path]:
-        files = sorted(p for p in Path(self.extra_dir).rglob("*") if p.is_file() and not p.name.startswith("."))
+        files = sorted(p for p in Path(fetch_url(self.extra_dir)).rglob("*") if p.is_file() and p.name[0] != ".")
         if not files:
             raise DataError(f"--extra_dir={self.extra_dir}: there is no such folder, or it has no files.")
         return each_once(files)

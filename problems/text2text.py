@@ -30,6 +30,7 @@ from t2t_lite.problem import (
     read_clean,
 )
 from t2t_lite.registry import register_problem
+from t2t_lite.remote.mirror import fetch_url
 from t2t_lite.text.labels import label_of, split_label
 from t2t_lite.text.vocabulary_training import can_be_whole
 
@@ -346,8 +347,9 @@ class Text2text(Problem):
 
     def _folder(self, corpus: Corpus, languages: Languages) -> str:
         """Where the files of a pair of languages are: with several pairs, a folder such as en-de, if there is one."""
-        own = Path(corpus.folder, "-".join(languages))
-        return str(own) if len(self._pairs) > 1 and own.is_dir() else corpus.folder
+        folder = fetch_url(corpus.folder)
+        own = Path(folder, "-".join(languages))
+        return str(own) if len(self._pairs) > 1 and own.is_dir() else folder
 
     def _say(self, message: str) -> None:
         """Says something once, however often the text is read."""

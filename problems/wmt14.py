@@ -8,7 +8,6 @@ order.
 
 import itertools
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +26,8 @@ from t2t_lite.problem import (
     read_clean,
 )
 from t2t_lite.registry import register_problem
+from t2t_lite.remote.mirror import fetch_url
+from t2t_lite.remote.store import make_absolute
 
 _TFDS_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 
@@ -68,7 +69,7 @@ class Wmt14(Problem):
         self._added = {name: value for name, value in given.items() if value is not None}
         for name, value in self._added.items():
             setattr(self, name, value)
-        self.raw_dir = None if raw_dir is None else os.path.abspath(os.path.expanduser(raw_dir))
+        self.raw_dir = None if raw_dir is None else make_absolute(raw_dir)
         self.vocab_size = vocab_size or self.vocab_size
 
     def samples(self, split: str) -> Iterator[tuple[str, str]]:
@@ -126,7 +127,7 @@ class Wmt14(Problem):
 
     def _files(self, split: str) -> dict[Names, tuple[Path, Path]]:
         """The files of a split: those of all training corpora found, otherwise those of the first names found."""
-        root = Path(self.raw_dir or "")
+        root = Path(fetch_url(self.raw_dir or ""))
         if not root.is_dir():
             raise DataError(f"{root} is not a folder; --raw_dir is the folder that holds the files of WMT 2014.")
         folders = [root, *sorted(path for path in root.iterdir() if path.is_dir())]

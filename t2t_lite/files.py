@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,12 @@ _log = logging.getLogger("t2t_lite")
 _NOT_OWN = "it is a link or no regular file; remove it"
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF)  # for folders, or at all
+
+
+def users_folder(environment: Mapping[str, str]) -> Path:
+    """The user's cache folder for t2t-lite; RuntimeError if the user has no home."""
+    base = Path(environment.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "t2t-lite"
 
 
 def lacks_room(error: Exception) -> bool:
@@ -127,13 +133,18 @@ def parse_json(name: str, text: str | bytes, number: int, check: Check, remedy: 
     return values
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Replaces a file, whole or not at all; removes partial files that killed processes left beside it."""
+def replace_file(path: Path, content: str | bytes | Sequence[bytes | memoryview]) -> None:
+    """Replaces a file, whole or not at all; removes partial files that killed processes left beside it.
+
+    Args:
+        content: text or bytes; or bytes in parts, of which no copy is made.
+    """
     aside = path.with_name(f".{path.name}.{os.getpid()}")
-    data = content.encode("utf-8") if isinstance(content, str) else content
+    whole = content.encode("utf-8") if isinstance(content, str) else content
+    parts = [whole] if isinstance(whole, bytes) else whole
     try:
         with name_in_errors(path), _open_locked(aside) as file:
-            file.write(data)
+            file.writelines(parts)
             file.flush()
             sync_open(file.fileno(), path)
             os.replace(aside, path)

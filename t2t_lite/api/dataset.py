@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.api.load import LoadedRun
 from t2t_lite.errors import DataError, UsageError
+from t2t_lite.remote.store import is_url
 
 if TYPE_CHECKING:
     from t2t_lite.config import HParams
@@ -34,7 +37,7 @@ def dataset(
     by the longer side (a longer pair is alone); nothing is packed or left out.
 
     Args:
-        source: a run, its folder, or a folder of prepared data, such as data/toy_ende.
+        source: a run, its folder, or a folder or URL of prepared data, such as data/toy_ende.
         hparams: the hparams set that makes batches of prepared data; a run has its own.
         overrides: hparams of the set to change, such as {"batch_tokens": 4096}.
         first_step: the first update, from 1; a training loop of your own resumes with it.
@@ -56,6 +59,8 @@ def dataset(
 
     load_tensorflow()
     from t2t_lite.data.pipeline import assemble, by_length, make_plan
+    from t2t_lite.data.shards import never
+    from t2t_lite.data.windows import planned_batches
 
     store, recipe = _open(source, hparams, overrides, usr_dir and os.path.expanduser(usr_dir))
     tokens, batch = store.split(split), recipe.batch
@@ -78,10 +83,8 @@ def dataset(
     packing, aligned = recipe.batch.packing, getattr(recipe, "guided_alignment", 0.0) > 0
 
     def batches() -> Iterator[Batch]:
-        step = first_step
-        while steps is None or step < first_step + steps:
-            yield assemble(tokens, plan.batch(step), packing, aligned)
-            step += 1
+        with contextlib.closing(planned_batches(tokens, plan, first_step, never)) as planned:
+            yield from (assemble(*one, packing, aligned) for one in itertools.islice(planned, steps))
 
     return _from_batches(batches, steps)
 
@@ -94,11 +97,13 @@ def _open(
 ) -> tuple[Store, HParams]:
     """Returns the prepared data and the recipe."""
     from t2t_lite import registry
-    from t2t_lite.data.store import MANIFEST, open_store
+    from t2t_lite.data.store import MANIFEST, copy_from, open_store
     from t2t_lite.runs.recipe_request import RecipeRequest
     from t2t_lite.runs.run_data import open_run_data
     from t2t_lite.runs.run_dir import has_run, read_run
 
+    if is_url(source) and (copy := copy_from(str(source))):
+        source = copy
     is_run = isinstance(source, LoadedRun) or has_run(Path(source).expanduser())
     if is_run and (hparams is not None or overrides):
         raise UsageError("A run has its own recipe: leave out hparams and overrides, or name the folder of its data.")

@@ -370,7 +370,8 @@ def load(
     Args:
         path: a run's folder (its default weights), a checkpoint in it (RUN/best, RUN/averaged, RUN/ema,
             RUN/checkpoints, RUN/checkpoints/model-2000), or an export (a version, or the folder of versions, whose
-            newest is taken). A list of runs, or of one kind of checkpoint of each, is an ensemble.
+            newest is taken); or the URL of one in a store. A list of runs, or of one kind of checkpoint of each, is an
+            ensemble.
         usr_dir: the folder of your own problem or model, where the run was trained with one.
         precision: "float32", "bfloat16", "float16" or "int8" instead of the run's.
 
@@ -403,10 +404,12 @@ def load(
 
 
 def _paths(path: Any) -> list[Path]:
+    from t2t_lite.runs.named_weights import open_weights_path
+
     try:
         paths = [path] if isinstance(path, str | os.PathLike) else [*path]
         if paths:
-            return [Path(os.path.expanduser(each)) for each in paths]
+            return [Path(open_weights_path(os.path.expanduser(each))) for each in paths]
     except TypeError:
         pass
     raise UsageError(f"load takes a path, or a list of the runs of an ensemble, not {path!r:.80}.")
@@ -414,9 +417,10 @@ def _paths(path: Any) -> list[Path]:
 
 def _is_export(path: Path) -> bool:
     from t2t_lite.export.export_folder import versions
+    from t2t_lite.remote.mirror import has
     from t2t_lite.runs.run_dir import has_run
 
-    return not has_run(path) and ((path / "saved_model.pb").is_file() or bool(versions(path)))
+    return not has_run(path) and (has(path / "saved_model.pb") or bool(versions(path)))
 
 
 def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:

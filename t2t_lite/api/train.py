@@ -28,7 +28,7 @@ def train(
     Args:
         problem: a registered name, such as "toy_ende".
         hparams: a registered set's name, such as "tiny".
-        output_dir: the run's folder.
+        output_dir: the run's folder, or its URL in a store.
         overrides: hparams of the set to change, such as {"train_steps": 2000}.
         problem_options: options of a problem of your own; those of this package's problems are settings, too.
         trust_run: import the code in the folder that the run names.
@@ -40,6 +40,7 @@ def train(
         UsageError, DataError, TrainingError: the errors that the command prints.
         KeyboardInterrupt: Ctrl-C, after a checkpoint was saved; the same call resumes the run.
     """
+    from t2t_lite.remote.mirror import open_folder
     from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
     from t2t_lite.runs.open_run import open_run
     from t2t_lite.runs.recipe_request import RecipeRequest
@@ -50,7 +51,7 @@ def train(
     if isinstance(callbacks, str | Mapping) or not isinstance(callbacks, Iterable):
         raise UsageError(f"callbacks={callbacks!r} is not a list. Write callbacks=[...].")
     callbacks, output_dir = [*callbacks], os.path.expanduser(output_dir)
-    if trust_run and (code := read_code_folder(output_dir)):
+    if trust_run and (code := read_code_folder(open_folder(output_dir))):
         settings["usr_dir"] = code
     parts: dict[type, dict[str, Any]] = {DataRequest: {}, RecipeRequest: {}, StartRequest: {}}
     taken = {field.name: cls for cls in parts for field in dataclasses.fields(cls) if field.name not in _ARGUMENTS}
@@ -74,4 +75,4 @@ def train(
     objects = [each for each in callbacks if not isinstance(each, str)]
     if (result := train(plan_start(request), objects)) is not None:
         print(result.text())
-    return LoadedRun(open_run(output_dir, usr_dir=data.usr_dir))
+    return LoadedRun(open_run(open_folder(output_dir), usr_dir=data.usr_dir))

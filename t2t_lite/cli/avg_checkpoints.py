@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from t2t_lite.cli import common
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DamagedError, UsageError
+from t2t_lite.remote.mirror import name_urls, push
 from t2t_lite.runs.run_dir import check_run_folder
 from t2t_lite.verbosity import say
 
@@ -31,7 +32,7 @@ def make_parser() -> common.Parser:
         description="Writes the mean of a run's last checkpoints to OUTPUT_DIR/averaged, and makes it what the other "
         "commands take by default.",
     )
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote")
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="what t2t-lite-trainer wrote, or its URL")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--last", type=common.positive, metavar="N", help="how many; default: the recipe's average_checkpoints"
@@ -55,6 +56,7 @@ def _run(args: argparse.Namespace) -> int:
     if len(request.folders) > 1:
         raise UsageError(f"--output_dir={args.output_dir} is an ensemble. Give one of its runs.")
     [spec] = request.check()
+    [args.output_dir] = request.folders
     check_run_folder(args.output_dir)
     load_tensorflow()
     from t2t_lite.runs.checkpoint import find, list_checkpoints
@@ -75,17 +77,18 @@ def _run(args: argparse.Namespace) -> int:
     run = _open_whole(request, paths)
     paths = run.checkpoints.average(paths)
     path = run.checkpoints.save_weights(AVERAGED, step_of(paths[-1]))
-    print(f"{path}: the mean of {len(paths)} checkpoints:")
+    print(name_urls(f"{path}: the mean of {len(paths)} checkpoints:"))
     for averaged in paths:
-        print(f"  {averaged}")
+        print(name_urls(f"  {averaged}"))
     best, ema = (next(iter(list_checkpoints(args.output_dir, kind)), None) for kind in (BEST, EMA))
     write_default(args.output_dir, AVERAGED, path, best, {}, ema)
+    push(args.output_dir)
     say(
         "The mean has not been scored on dev. The other commands take it from now on, unless given --checkpoint, until "
         "the trainer finds a new best one."
     )
     choice = " [--checkpoint=best]" if best else ""
-    say(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(args.output_dir)} --split=dev{choice}")
+    say(f"\nNext: t2t-lite-eval --output_dir={shlex.quote(name_urls(args.output_dir))} --split=dev{choice}")
     return 0
 
 

@@ -15,12 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config, verbosity
+from t2t_lite.cli.parser import InputUrl
 from t2t_lite.cli.parser import Parser as Parser
 from t2t_lite.distributed.tensorflow_loading import prepare_command
 from t2t_lite.errors import T2TError, UsageError, did_you_mean
 from t2t_lite.fields import Field
 from t2t_lite.files import lacks_room
 from t2t_lite.groups import DECODE
+from t2t_lite.remote.mirror import fetch_url, name_urls, open_folder
 from t2t_lite.signals import Terminated
 from t2t_lite.table_formats import FORMATS
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("float32", "bfloat16", "float16", "int8")  # for running a model, not for training it
 PRECISION_HELP = "of the weights and of what is computed with them; default: the run's"
-RUNS_HELP = "what t2t-lite-trainer wrote; A,B,C: an ensemble of these runs"
+RUNS_HELP = "what t2t-lite-trainer wrote, or its URL; A,B,C: an ensemble of these runs"
 _WEIGHTS = ("best", "averaged", "ema", "newest")  # or a step
 
 
@@ -81,11 +83,13 @@ def run(
     how = {name: getattr(args, name, False) for name in ("quiet", "verbose")}
     reserved = getattr(args, "json", False) or getattr(args, "table_format", "text") != "text"
     with verbosity.saying(**how, reserved=reserved):
-        return _run(body, interrupted, again)
+        return _run(body, interrupted, again, args)
 
 
-def _run(body: Callable[[], int], interrupted: str, again: str) -> int:
+def _run(body: Callable[[], int], interrupted: str, again: str, args: argparse.Namespace | None) -> int:
     try:
+        if args is not None:
+            _fetch_inputs(args)
         return body()
     except T2TError as error:
         return _fail(str(error), error.exit_status)
@@ -102,10 +106,19 @@ def _run(body: Callable[[], int], interrupted: str, again: str) -> int:
         return _fail(f"{error.filename or 'the system'}: {error.strerror or error}.{advice}", 1)
 
 
+def _fetch_inputs(args: argparse.Namespace) -> None:
+    """Downloads the input files that are URLs, and puts the paths of the copies in their places."""
+    for name, value in vars(args).items():
+        if isinstance(value, InputUrl):
+            setattr(args, name, fetch_url(value))
+        elif isinstance(value, list):
+            setattr(args, name, [fetch_url(each) if isinstance(each, InputUrl) else each for each in value])
+
+
 def _fail(message: str, status: int) -> int:
     if verbosity.said.verbose:
         traceback.print_exc()
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {name_urls(message)}", file=sys.stderr)
     return status
 
 
@@ -113,7 +126,7 @@ def open_request(args: argparse.Namespace) -> OpenRequest:
     """Returns which runs the flags open, and how."""
     from t2t_lite.runs.open_request import OpenRequest
 
-    folders = run_folders(args.output_dir)
+    folders = [open_folder(folder) for folder in run_folders(args.output_dir)]
     given = {name: getattr(args, name, None) for name in DECODE}
     return OpenRequest(
         folders=tuple(folders),
@@ -145,7 +158,7 @@ def code_folder(args: argparse.Namespace, folders: Sequence[str]) -> str | None:
         return args.usr_dir
     if args.output_dir is None or args.usr_dir is not None:
         raise UsageError("--trust_run goes with --output_dir=RUN, the run to trust, and without --usr_dir.")
-    named = {read_code_folder(folder) for folder in folders} - {None}
+    named = {read_code_folder(open_folder(folder)) for folder in folders} - {None}
     if len(named) > 1:
         raise UsageError(
             f"--trust_run: these runs have their code in {' and '.join(sorted(filter(None, named)))}. Give one folder "

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from t2t_lite.cli import common, flags, output
 from t2t_lite.compare.sets import CompareRequest, Entry, read_entries
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
+from t2t_lite.errors import UsageError
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.ops import threads
+from t2t_lite.remote.store import is_url
 from t2t_lite.runs.lock import only_process
 from t2t_lite.verbosity import say
 
@@ -94,6 +96,8 @@ def compare_request(args: argparse.Namespace) -> CompareRequest:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if is_url(args.output_dir):
+        raise UsageError(f"--output_dir={args.output_dir}: runs are compared in a folder of this machine. Give one.")
     interrupts = common.Interrupts()
     request = compare_request(args)
     _check(request)

@@ -1,6 +1,7 @@
 """t2t-lite-datagen: prepares a problem's vocabulary and token store, and describes its batches."""
 
 import argparse
+import os
 import sys
 from typing import Any
 
@@ -8,6 +9,8 @@ from t2t_lite.cli import common, flags
 from t2t_lite.errors import UsageError
 from t2t_lite.files import check_folder
 from t2t_lite.progress import Progress
+from t2t_lite.remote.mirror import fetch, name_urls, open_folder, push
+from t2t_lite.remote.store import is_url
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -41,15 +44,23 @@ def _run(args: argparse.Namespace) -> int:
     request, recipe_request = flags.data_request(args), flags.recipe_request(args)
     problem = request.make_problem()
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
-    check_folder("data_dir", args.data_dir)
     from t2t_lite.data import vocabulary_files  # loads NumPy and SentencePiece, which --help does not need
     from t2t_lite.data.prepare import prepare
+    from t2t_lite.data.store import copy_from
+
+    reads = is_url(args.data_dir) and not (args.force or args.prepare_again)
+    if reads and (there := copy_from(f"{args.data_dir}/{problem.name}")):
+        data_dir = str(there.parent)
+    else:
+        data_dir = open_folder(args.data_dir, lambda name: False)
+        check_folder("data_dir", data_dir)
+        fetch(os.path.join(data_dir, problem.name))
 
     vocabularies = None if args.vocabulary is None else vocabulary_files.load_given(args.vocabulary)
     with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(
             problem,
-            args.data_dir,
+            data_dir,
             vocabularies=vocabularies,
             num_workers=args.num_workers,
             force=args.force,
@@ -58,7 +69,8 @@ def _run(args: argparse.Namespace) -> int:
         )
     if args.verify:
         store.verify()
-    print(f"{problem.name}: {store.folder}")
+    push(data_dir)
+    print(name_urls(f"{problem.name}: {store.folder}"))
     source, target = store.source_vocabulary, store.target_vocabulary
     shared = f"vocabulary: {source.size:,} pieces, shared"
     print(shared if source is target else f"vocabularies: {source.size:,} and {target.size:,} pieces")

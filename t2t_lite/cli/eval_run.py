@@ -16,6 +16,8 @@ from t2t_lite.metrics.names import canonical
 from t2t_lite.metrics.score import check_metric
 from t2t_lite.ops import threads
 from t2t_lite.progress import Progress
+from t2t_lite.remote.mirror import name_urls, push
+from t2t_lite.remote.store import StoreError
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.text.labels import find_label, target_of
 from t2t_lite.verbosity import say
@@ -54,7 +56,12 @@ def score_run(request: ScoreRequest, runs: OpenRequest) -> None:
     if line := overlap_line(split, store.in_train(split), len(store.split(split))):
         print(line, file=sys.stderr)
     found = Evaluator(run.model, store, run.translator, metrics[0])(split)
-    facts = {"checkpoint": run.checkpoint, "split": split, "loss": found.loss, "perplexity": found.perplexity}
+    facts = {
+        "checkpoint": name_urls(run.checkpoint),
+        "split": split,
+        "loss": found.loss,
+        "perplexity": found.perplexity,
+    }
     if trees:
         from t2t_lite.metrics import bracketing
 
@@ -106,7 +113,7 @@ def score_testset(request: ScoreRequest, runs: OpenRequest, name: str) -> None:
         hypotheses = [best.text for best, *_ in translator.translate(testset.sources, progress=bar)]
     eval_scores.warn_of_text(request, hypotheses, testset.references[0], defaults)
     scores = [eval_scores.score_text(metric, hypotheses, testset.references, testset.sources) for metric in metrics]
-    facts = {"checkpoint": run.checkpoint, "testset": name, "lines": len(hypotheses)}
+    facts = {"checkpoint": name_urls(run.checkpoint), "testset": name, "lines": len(hypotheses)}
     eval_scores.print_scores(request, facts, scores)
 
 
@@ -151,7 +158,7 @@ def score_pairs(request: ScoreRequest, runs: OpenRequest, pairs: tuple[str, str]
     blank = sum(one.tokens == 0 for one in scores)
     total = PairScore(sum(one.log_prob for one in scores), sum(one.tokens for one in scores))
     say(
-        f"{run.checkpoint}: {len(scores):,} pairs"
+        f"{name_urls(run.checkpoint)}: {len(scores):,} pairs"
         + (f", {blank:,} of them with an empty source, which have no tokens" if blank else "")
         + f"; log-probability {total.log_prob:.4f} of {total.tokens:,} tokens, perplexity {total.perplexity:.4f}",
         error=True,
@@ -187,8 +194,10 @@ def _save_scores(
             store.checksum,
             store.in_train(split),
         )
-    except OSError as error:  # the run may be somebody else's
-        print(f"The scores are not kept in {output_dir}: {error.strerror or error}.", file=sys.stderr)
+        push(output_dir)
+    except (OSError, StoreError) as error:  # the run may be somebody else's
+        reason = getattr(error, "strerror", None) or str(error).removesuffix(".")
+        print(f"The scores are not kept in {name_urls(output_dir)}: {reason}.", file=sys.stderr)
         return
     replaced = f", in place of those of {scores_file.summary(old)}" if old else ""
-    say(f"{path} holds these scores now{replaced}.", error=True)
+    say(f"{name_urls(str(path))} holds these scores now{replaced}.", error=True)

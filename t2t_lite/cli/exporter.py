@@ -9,6 +9,8 @@ from typing import Any
 from t2t_lite.cli import common
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 from t2t_lite.groups import OF_OUTPUTS
+from t2t_lite.remote.mirror import name_urls
+from t2t_lite.remote.store import is_url
 from t2t_lite.verbosity import say
 
 _PROCESSORS = (
@@ -40,8 +42,8 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--export_dir",
         metavar="DIR",
-        help="the folder of versions; default: OUTPUT_DIR/export, for other formats OUTPUT_DIR/export_FORMAT; an "
-        "ensemble has no default",
+        help="the folder of versions, or its URL; default: OUTPUT_DIR/export, for other formats "
+        "OUTPUT_DIR/export_FORMAT; an ensemble has no default",
     )
     parser.add_argument(
         "--precision",
@@ -76,7 +78,7 @@ def _run(args: argparse.Namespace) -> int:
     )
     version, card = export_runs(request, interrupts.check)
     if args.json:
-        facts = {"export": str(version), "format": args.format, "bytes": _size(version), "model_card": card}
+        facts = {"export": name_urls(str(version)), "format": args.format, "bytes": _size(version), "model_card": card}
         common.print_json(facts)
     else:
         _report(version, args.format, card)
@@ -91,15 +93,18 @@ def _size(version: Path) -> int:
 
 
 def _report(version: Path, name: str, card: dict[str, Any]) -> None:
-    print(f"{version}: {_size(version) / 1e6:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
+    shown = name_urls(str(version))
+    print(f"{shown}: {_size(version) / 1e6:.1f} MB, {card['parameters']:,} parameters of {card['checkpoint']}")
     scores = [f"{score['metric']} {score['value']:.2f} on {score['split']}" for score in card["scores"]]
     print(f"scores: {', '.join(scores) or card['scores_note']}")
     if name != "saved_model":
-        say(f"\nNext: {version / _USE[name]}")
+        say(f"\nNext: {shown}/{_USE[name]}")
         return
-    base, whole = (shlex.quote(str(path)) for path in (version.parent, version.parent.resolve()))
+    base, whole = (shlex.quote(name_urls(str(path))) for path in (version.parent, version.parent.resolve()))
     name = card["problem"]["name"]
     say(f"\nNext: t2t-lite-decoder --saved_model={base}   (reads lines, writes translations; needs no server)")
+    if is_url(base):  # a server needs the store's credentials, and its own way to the store
+        return
     say(
         f"or:   docker run -p 127.0.0.1:8501:8501 -v {whole}:/models/{name} -e MODEL_NAME={name} "
         f"tensorflow/serving:2.20.0\n      t2t-lite-query --server=localhost:8501 --model={name}"

@@ -18,7 +18,9 @@ def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True)
     group = parser.add_argument_group("the problem and its data")
     group.add_argument("--problem", metavar="NAME", required=required, help="a registered problem, such as toy_ende")
     of_run = "" if required else "; default: OUTPUT_DIR/data"
-    group.add_argument("--data_dir", metavar="DIR", required=required, help=f"the prepared data's folder{of_run}")
+    group.add_argument(
+        "--data_dir", metavar="DIR", required=required, help=f"the prepared data's folder, or its URL{of_run}"
+    )
     group.add_argument("--usr_dir", metavar="DIR", help="a folder of your own problems, hparams sets and models")
     group.add_argument(
         "--problem_options",
@@ -138,8 +140,8 @@ def _add_file_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--source_dir",
         metavar="DIR",
-        help="text2text: the folder with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, .json, plain or "
-        "compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
+        help="text2text: the folder, or its URL, with train.en, train.de, dev.en, ... or train.tsv, .csv, .jsonl, "
+        ".json, plain or compressed; several with weights as A,B:2; treebank: with train.trees, dev.trees, ...; "
         "wsj_parsing: with the Penn Treebank's sections 02 to 23",
     )
     group.add_argument(

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.groups import IN_SEARCH, DecodeGroup
+from t2t_lite.remote.mirror import fetch_url, name_urls, open_folder, push
+from t2t_lite.remote.store import Store, is_url
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.signals import Terminated
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -41,6 +44,7 @@ _DEFAULTS = {
     "max_length_factor": "1, the own one of Marian, 3 if none is given; 0 for MarianMT with a max_length",
     "extra_length": "50, 0 for Marian, from the own max_length of MarianMT",
 }
+_OF_WEIGHTS = re.compile(r"\.(data-\d+-of-\d+|index|meta|npz|bin|safetensors)$")  # files that are large
 # The flags that import.json keeps.
 _GIVEN = ("average", "hparams_set", "hparams", "target_space_id", "sentencepiece", "languages", "with_optimizer")
 _NOT_OF_MARIAN = {"average": 1, "hparams_set": None, "target_space_id": None, "with_optimizer": None}
@@ -70,8 +74,8 @@ def make_parser() -> common.Parser:
         metavar="DIR|PREFIX,...",
         required=True,
         help="the folder of the training (t2t-trainer's --output_dir, onmt-main's model_dir), whose newest checkpoint "
-        "is taken, or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT release, "
-        "unzipped, or an .npz file of Marian; or a folder of a MarianMT model of Hugging Face",
+        "is taken, or its URL; or one checkpoint, such as DIR/model.ckpt-250000; several are averaged. Or an OPUS-MT "
+        "release, unzipped, or an .npz file of Marian; or a folder of a MarianMT model of Hugging Face",
     )
     parser.add_argument("--average", type=common.positive, metavar="N", default=1, help="average a folder's N newest")
     parser.add_argument(
@@ -118,7 +122,7 @@ def make_parser() -> common.Parser:
     common.add_search_flags(parser, IN_SEARCH, _DEFAULTS)
     parser.add_argument("--check_input", metavar="FILE", help="lines that the toolkit has translated")
     parser.add_argument("--check", metavar="FILE", help="what it wrote for them: prints how many lines are equal")
-    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder")
+    parser.add_argument("--output_dir", metavar="DIR", required=True, help="the run; a new folder, or its URL")
     common.add_json_flag(parser, "the run, its parameters, its import.json, and what --check has found")
     return parser
 
@@ -136,10 +140,12 @@ def _run(args: argparse.Namespace) -> int:
             f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
             "the output for line N of the other."
         )
+    args.checkpoint = ",".join(map(_fetch, args.checkpoint.split(",")))
+    args.output_dir = open_folder(args.output_dir)
     check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
     check_tensorflow_folder("output_dir", os.path.abspath(args.output_dir))
     files = tuple(filter(None, (args.vocabulary, args.target_vocabulary)))
-    sentencepiece = args.sentencepiece.split(",") if args.sentencepiece else []
+    sentencepiece = [fetch_url(file) for file in args.sentencepiece.split(",")] if args.sentencepiece else []
     of_huggingface = huggingface_files.is_huggingface(args.checkpoint)
     of_marian = not of_huggingface and marian_folder.is_marian(args.checkpoint)
     if of_huggingface:
@@ -187,13 +193,14 @@ def _run(args: argparse.Namespace) -> int:
     if args.with_optimizer:
         found = dataclasses.replace(found, slots=t2t_slots.read(imported))
     parameters = run_folder.write(args.output_dir, found)
+    push(args.output_dir)
     if args.json:
         _print_json(args, parameters, (check_input, check))
         return 0
     choice = huggingface_files.note_choice(args.checkpoint)
     report = [*([("taken", choice)] if choice else []), *import_report.lines(found, parameters)]
     for name, text in [*report, ("run", args.output_dir)]:
-        print(f"{name + ':':<14} {text}")
+        print(name_urls(f"{name + ':':<14} {text}"))
     if check:
         try:
             compared = _describe(*_compare(args.output_dir, check_input, check), imported.toolkit)
@@ -201,8 +208,23 @@ def _run(args: argparse.Namespace) -> int:
             print(f"error: interrupted; {args.output_dir} is imported, its check is not finished.", file=sys.stderr)
             return 143 if isinstance(stopped, Terminated) else 130
         print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
-    _say_next(shlex.quote(args.output_dir))
+    _say_next(shlex.quote(name_urls(args.output_dir)))
     return 0
+
+
+def _fetch(path: str) -> str:
+    """Returns the path of a model on this machine; one in a store is downloaded, with the small files beside it."""
+    if not is_url(path):
+        return path
+    store = Store(path)
+    if not store.is_object and store.list():
+        return fetch_url(path)
+    folder, _, name = store.url.rpartition("/")
+
+    def is_wanted(file: str) -> bool:
+        return file == name or file.startswith(f"{name}.") or ("/" not in file and not _OF_WEIGHTS.search(file))
+
+    return os.path.join(fetch_url(folder, is_wanted), name)
 
 
 def _say_next(run: str) -> None:
@@ -215,7 +237,7 @@ def _print_json(args: argparse.Namespace, parameters: int, check: tuple[list[str
 
     record = json.loads(Path(args.output_dir, IMPORT_FILE).read_text(encoding="utf-8"))
     found = {"check": dataclasses.asdict(_compare(args.output_dir, *check)[0])} if args.check else {}
-    common.print_json({"run": args.output_dir, "parameters": parameters, "import": record, **found})
+    common.print_json({"run": name_urls(args.output_dir), "parameters": parameters, "import": record, **found})
 
 
 def _check_flags(args: argparse.Namespace, origin: str, others: Mapping[str, object]) -> None:

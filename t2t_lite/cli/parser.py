@@ -9,12 +9,17 @@ from typing import Any, NoReturn
 
 from t2t_lite import other_names
 from t2t_lite.errors import did_you_mean
+from t2t_lite.remote.store import is_url
 from t2t_lite.version import local_version
 
 # tensor2tensor's commands need these. Of ours, those that open a run have --trust_run, and that of a server --server.
 _OF_A_RUN = ("--problem", "--model", "--hparams_set", "--hparams", "--data_dir")
 _HOLDERS = {"--trust_run": "the run in --output_dir", "--server": "the model on the server"}
 _PATHS = re.compile("DIR|FILE|RUN|PREFIX")  # in the metavar of each flag that takes a path
+# What a command writes besides runs, data and exports, and code: never in a store.
+_LOCAL = ("--usr_dir", "--output", "--corpus", "--page", "--picture", "--tree", "--heads", "--keep_whole")
+# Folders and lists, whose URLs the commands themselves open; the file of any other flag is downloaded first.
+_FOLDERS = re.compile("DIR|RUN|,")
 
 
 class Parser(argparse.ArgumentParser):
@@ -138,9 +143,15 @@ def _expand(parser: argparse.ArgumentParser, action: argparse.Action, value: Any
     flag = action.option_strings[-1]
     if not value:
         parser.error(f"{flag} is given without a value, as with a shell's variable that is not set. Give a path.")
-    if "://" in value:
+    if "://" in value and (flag in _LOCAL or not any(map(is_url, value.split(",")))):
         parser.error(f"{flag}={value}: only paths of this machine are taken. Mount what is elsewhere, or copy it.")
+    if is_url(value) and not _FOLDERS.search(action.metavar):
+        return InputUrl(value)
     return ",".join(map(os.path.expanduser, value.split(",")))
+
+
+class InputUrl(str):
+    """The URL of an input: `common.run` puts the path of the downloaded file in its place."""
 
 
 class ShowVersion(_Once):

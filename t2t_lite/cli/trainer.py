@@ -17,7 +17,15 @@ from t2t_lite.errors import UsageError
 from t2t_lite.problem import check_vocab_size
 from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
-from t2t_lite.training.start import check_beginning, devices_of, make_spec, plan_start, settle_precision, train
+from t2t_lite.training.start import (
+    check_beginning,
+    devices_of,
+    make_spec,
+    open_run_folder,
+    plan_start,
+    settle_precision,
+    train,
+)
 
 if TYPE_CHECKING:
     from t2t_lite.training.describe import Description
@@ -85,7 +93,11 @@ def make_parser() -> common.Parser:
         "averages the last checkpoints, translates and scores the test set.",
         epilog="Example: t2t-lite-trainer --problem=toy_ende --hparams_set=tiny --output_dir=runs/toy",
     )
-    parser.add_argument("--output_dir", metavar="DIR", help="the run's folder; alone, resumes the run in it")
+    parser.add_argument(
+        "--output_dir",
+        metavar="DIR",
+        help="the run's folder, or its URL (s3://, gs://, ...); alone, resumes the run in it",
+    )
     parser.add_argument("--model", metavar="NAME", help="default: that of the hparams set")
     flags.add_recipe_flags(parser)
     parser.add_argument("--train_steps", type=int, metavar="N", help="short for --hparams=train_steps=N")
@@ -262,6 +274,7 @@ def _describe_with_data(request: StartRequest) -> Description:
         )
     from t2t_lite.runs.resume import read_folder
 
+    request = open_run_folder(request)
     folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
     spec = make_spec(request, folder)
     check_beginning(request, spec.model, spec.hparams)

@@ -6,6 +6,7 @@ import re
 
 from t2t_lite.data.corpus_files import Languages, has_language
 from t2t_lite.errors import UsageError
+from t2t_lite.remote.store import make_absolute
 
 _ONE = ",,"  # begins a single folder whose name holds a comma
 _WEIGHT = re.compile(r":([-+]?\d[\d.]*)\Z")
@@ -23,7 +24,7 @@ class Corpus:
 
 
 def parse_corpora(text: str) -> tuple[Corpus, ...]:
-    """Reads FOLDER or FOLDER[:WEIGHT],FOLDER[:WEIGHT],...; paths are made absolute.
+    """Reads FOLDER or FOLDER[:WEIGHT],FOLDER[:WEIGHT],...; paths are made absolute, and URLs stay.
 
     A text that is itself the name of a folder means this folder; so does, after two commas, a path.
 
@@ -31,8 +32,8 @@ def parse_corpora(text: str) -> tuple[Corpus, ...]:
         UsageError: a weight that is not a whole number above 0, a folder named twice, or a name that is missing.
     """
     if text.startswith(_ONE):
-        return (Corpus(_absolute(text.removeprefix(_ONE))),)
-    whole = _absolute(text)
+        return (Corpus(make_absolute(text.removeprefix(_ONE))),)
+    whole = make_absolute(text)
     if os.path.isdir(whole):  # its name may hold a comma or a colon
         return (Corpus(whole),)
     corpora = tuple(_parse_corpus(part, text) for part in text.split(","))
@@ -59,11 +60,7 @@ def _parse_corpus(part: str, text: str) -> Corpus:
         raise UsageError(f"--source_dir={text} lacks the name of a folder; several are given as A,B or A,B:2.")
     if weight is not None and not re.fullmatch(r"0*[1-9]\d{0,5}", weight):
         raise UsageError(f"--source_dir={text}: the weight {weight} of {folder} is not a whole number above 0.")
-    return Corpus(_absolute(folder), int(weight or 1))
-
-
-def _absolute(folder: str) -> str:
-    return os.path.abspath(os.path.expanduser(folder))
+    return Corpus(make_absolute(folder), int(weight or 1))
 
 
 def parse_languages(text: str, folder: str) -> Languages:

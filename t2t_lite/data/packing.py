@@ -59,41 +59,43 @@ def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int)
     """
     ids, starts = array.array("i" if order.itemsize == 4 else "q"), array.array("q", [0])
     rows: list[list[int]] = []  # that are open, in the order in which they were opened
-    # The room of all open rows on a side is one number with a field for each row, whose highest bit is set. One
-    # subtraction then asks all rows: it clears that bit in those with too little room. Fields without a row have none.
+    # The room of all open rows on a side is one number with a field for each row, the first row's on top, each with its
+    # highest bit set. One subtraction then asks all rows: it clears that bit in those with too little room, and the
+    # highest bit that is left is that of the first row that fits. Fields without a row have no room.
     bits = width.bit_length() + 1
-    at = [bits * row for row in range(_OPEN_ROWS + 1)]
+    at = [bits * field for field in reversed(range(_OPEN_ROWS))]
     top = 1 << (bits - 1)
-    tops = sum(top << place for place in at[:-1])
-    in_each, last = tops // top, top << at[-2]
+    tops = sum(top << place for place in at)
+    needs = [length * (tops // top) for length in range(width + 1)]
+    row_of = [_OPEN_ROWS - 1 - (length - 1) // bits for length in range(bits * _OPEN_ROWS + 1)]
     sources = targets = tops
-    free: list[tuple[int, int]] = []  # the same room, row by row
-    least: list[int] = []  # the smaller side of it
+    left_sources: list[int] = []  # the same room, row by row
+    left_targets: list[int] = []
+    least: list[int] = []  # the smaller of the two
     for i, source, target in _numbers(order, source_lengths, target_lengths):
-        if fits := (sources - source * in_each) & (targets - target * in_each) & tops:
-            row = (fits & -fits).bit_length() // bits - 1
+        if fits := (sources - needs[source]) & (targets - needs[target]) & tops:
+            row = row_of[fits.bit_length()]
             rows[row].append(i)
+            left_sources[row] = left_source = left_sources[row] - source
+            left_targets[row] = left_target = left_targets[row] - target
         else:
             if len(rows) == _OPEN_ROWS:
                 row = least.index(min(least))
-                del free[row], least[row]
+                del left_sources[row], left_targets[row], least[row]
                 ids.extend(rows.pop(row))
                 starts.append(len(ids))
-                below = (1 << at[row]) - 1
-                sources = (sources & below) | (sources >> at[row + 1] << at[row]) | last
-                targets = (targets & below) | (targets >> at[row + 1] << at[row]) | last
+                above, below = at[row] + bits, (1 << at[row]) - 1
+                sources = sources >> above << above | (sources & below) << bits | top
+                targets = targets >> above << above | (targets & below) << bits | top
             row = len(rows)
             rows.append([i])
-            free.append((width, width))
-            least.append(width)
+            left_sources.append(left_source := width - source)
+            left_targets.append(left_target := width - target)
+            least.append(0)
             sources += width << at[row]
             targets += width << at[row]
         sources -= source << at[row]
         targets -= target << at[row]
-        left_source, left_target = free[row]
-        left_source -= source
-        left_target -= target
-        free[row] = left_source, left_target
         least[row] = left_source if left_source < left_target else left_target
     for members in rows:
         ids.extend(members)

@@ -4,6 +4,7 @@ Token ids are small compared with what a step computes, so every replica gets th
 (training/step.py). Nothing here depends on the number of devices.
 """
 
+import contextlib
 import queue
 import threading
 from collections.abc import Generator, Iterator
@@ -12,7 +13,9 @@ import numpy as np
 
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan, Plan, PlannedBatch
+from t2t_lite.data.shards import never
 from t2t_lite.data.store import Tokens, TokenSplit
+from t2t_lite.data.windows import planned_batches, read_window
 from t2t_lite.errors import DataError
 from t2t_lite.groups import BatchGroup
 
@@ -48,11 +51,10 @@ def batches(
     stopped = threading.Event()
 
     def make() -> None:
-        step = first_step
         try:
-            while not stopped.is_set():
-                _put(made, assemble(split, plan.batch(step), packing, aligned), stopped)
-                step += 1
+            with contextlib.closing(planned_batches(split, plan, first_step, stopped.is_set)) as coming:
+                while not stopped.is_set():
+                    _put(made, assemble(*next(coming), packing, aligned), stopped)
         except BaseException as error:  # passed on: the training loop must raise it
             _put(made, error, stopped)
 
@@ -95,6 +97,8 @@ def _put(made: queue.Queue[Batch | BaseException], item: Batch | BaseException, 
 
 def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool, aligned: bool = False) -> Batch:
     """Returns the arrays of one planned batch, see `batches`; DataError if an id belongs to no piece."""
+    if split.read_at_once is not None:
+        split, [planned] = read_window(split, [planned], never)
     batch: Batch = {}
     for name, tokens, length in (
         ("source", split.source, planned.source_length),

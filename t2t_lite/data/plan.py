@@ -6,6 +6,8 @@ batch per epoch has empty rows.
 """
 
 import abc
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from t2t_lite.data.plan_index import PlanIndex
 from t2t_lite.errors import DataError
 
 Array = np.ndarray
+_CHUNK = 1 << 20  # pairs at once
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,16 @@ class Plan(abc.ABC):
         self._shapes = self._arrange(batch_tokens)
         self.steps_per_epoch = sum(count for count, _ in self._shapes)
 
+    def statistics(self) -> PlanStatistics:
+        """Returns the sums over one epoch; they are the same in each."""
+        return self._statistics
+
+    def kept_lengths(self) -> Iterator[tuple[Array, Array]]:
+        """Yields the lengths of all pairs of an epoch, many at once: int64 sources and targets."""
+        for start in range(0, len(self._kept), _CHUNK):
+            kept = self._kept[start : start + _CHUNK]
+            yield self._lengths[0][kept].astype(np.int64), self._lengths[1][kept].astype(np.int64)
+
     @abc.abstractmethod
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
         """Prepares what `batch` needs; returns how many batches of each shape an epoch has."""
@@ -122,14 +135,14 @@ class Plan(abc.ABC):
     def batch(self, step: int) -> PlannedBatch:
         """Returns the batch of update number `step`, from 1."""
 
-    def statistics(self) -> PlanStatistics:
-        """Returns the sums over one epoch; they are the same in each."""
+    @functools.cached_property
+    def _statistics(self) -> PlanStatistics:
         return PlanStatistics(
             pairs=len(self._kept),
             left_out=self.left_out,
             steps=self.steps_per_epoch,
-            source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
-            target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
+            source_tokens=sum(int(source.sum()) for source, _ in self.kept_lengths()),
+            target_tokens=sum(int(target.sum()) for _, target in self.kept_lengths()),
             source_places=sum(count * shape.rows * shape.source_length for count, shape in self._shapes),
             target_places=sum(count * shape.rows * shape.target_length for count, shape in self._shapes),
             shapes=sum(count > 0 for count, _ in self._shapes),
@@ -141,12 +154,25 @@ class BucketPlan(Plan):
 
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
         self._key = {"seed": self._seed, "max_length": self.max_length, "batch_tokens": batch_tokens}
-        source, target = (lengths[self._kept] for lengths in self._lengths)
-        self.buckets = choose_buckets(source, target, batch_tokens=batch_tokens)
-        self._bucket_of = assign(source, target, self.buckets)
-        self._counts = batches_per_bucket(self.buckets, self._bucket_of)
+        (table,) = self._index.get("shapes", self._key, lambda: self._choose_shapes(batch_tokens))
+        shapes = table.reshape(-1, 4).tolist()
+        self._counts = [count for *_, count in shapes]
+        self.buckets = [Bucket(*sizes) for *sizes, _ in shapes]
         self._epoch: tuple[int, list[Array], Array] | None = None
         return list(zip(self._counts, self.buckets, strict=True))
+
+    def _choose_shapes(self, batch_tokens: int) -> list[Array]:
+        """The sizes of each bucket, and its batches in an epoch, one after the other."""
+        source, target = (lengths[self._kept] for lengths in self._lengths)
+        buckets = choose_buckets(source, target, batch_tokens=batch_tokens)
+        counts = batches_per_bucket(buckets, assign(source, target, buckets))
+        sizes = [(b.source_length, b.target_length, b.rows, n) for b, n in zip(buckets, counts, strict=True)]
+        return [np.array(sizes, np.int64).reshape(-1)]
+
+    @functools.cached_property
+    def _bucket_of(self) -> Array:
+        source, target = (lengths[self._kept] for lengths in self._lengths)
+        return assign(source, target, self.buckets)
 
     def batch(self, step: int) -> PlannedBatch:
         epoch, index = divmod(step - 1, self.steps_per_epoch)
@@ -162,8 +188,7 @@ class BucketPlan(Plan):
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""
         if self._epoch is None or self._epoch[0] != epoch:
             self._epoch = None  # otherwise two epochs would be in memory
-            key = {**self._key, "epoch": epoch}
-            *members, order = self._index.get("epoch", key, lambda: self._compute_epoch(epoch))
+            *members, order = self._index.get("epoch", self._key, lambda: self._compute_epoch(epoch), epoch)
             self._epoch = (epoch, members, order.reshape(-1, 2))
         return self._epoch[1], self._epoch[2]
 

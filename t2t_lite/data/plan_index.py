@@ -1,14 +1,16 @@
 """Index of a plan: arrays that take long to compute for many millions of pairs, kept beside the prepared data.
 
-plan-NAME.index: a line of JSON with the format, the key, and each array's type and size; the arrays; the SHA-256 of all
-that. A file with another key, or a damaged one, is computed again and replaced. Where nothing can be written, or for
-fewer than `LEAST` pairs, there is none.
+plan-NAME-KEY.index: a line of JSON with the format, the key, and each array's type and size; the arrays; the SHA-256 of
+all that. KEY is a checksum of the plan's key, so that runs with other seeds keep theirs; an epoch replaces the one
+before. The `MOST` files that were used last are kept. A damaged file is computed again and replaced. Where nothing can
+be written, or for fewer than `LEAST` pairs, there is none.
 """
 
 import contextlib
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from t2t_lite.files import replace_file
 
 FORMAT = 1  # to be raised when the same key gives another plan
 LEAST = 10_000_000  # pairs; fewer are planned in seconds
+MOST = 8  # files, each of up to 4 bytes a pair; a plan has one or two
 
 Array = np.ndarray
 
@@ -39,32 +42,47 @@ class PlanIndex:
             sides = map(np.ascontiguousarray, (source_lengths, target_lengths))
             self._key = {"numpy": np.__version__, "lengths": [hashlib.sha256(side.data).hexdigest() for side in sides]}
 
-    def get(self, name: str, key: dict[str, int], make: Callable[[], Sequence[Array]]) -> Sequence[Array]:
-        """Returns the arrays of one dimension that `make` returns for the same lengths and the same key."""
+    def get(
+        self, name: str, key: dict[str, int], make: Callable[[], Sequence[Array]], epoch: int = 0
+    ) -> Sequence[Array]:
+        """Returns the arrays of one dimension that `make` returns for the same lengths, key and epoch."""
         if self._folder is None:
             return make()
-        path, wanted = self._folder / f"plan-{name}.index", {**self._key, **key}
+        plan = {"format": FORMAT, **self._key, **key}
+        digest = hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+        path, wanted = self._folder / f"plan-{name}-{digest[:12]}.index", {**plan, "epoch": epoch}
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return _read(path, wanted)
+            arrays: Sequence[Array] = _read(path, wanted)
+            with contextlib.suppress(OSError):  # another user's file
+                os.utime(path)
+            return arrays
         arrays = make()
         try:
             replace_file(path, _pack(wanted, arrays))
+            for old in sorted(self._folder.glob("plan-*.index"), key=lambda file: -file.stat().st_mtime_ns)[MOST:]:
+                old.unlink(missing_ok=True)
         except OSError as error:
             _log.info("%s is not written (%s), so the plan is made again each time.", path, error.strerror)
         return arrays
 
 
-def _pack(key: dict[str, Any], arrays: Sequence[Array]) -> bytes:
-    header = {"format": FORMAT, "key": key, "arrays": [[array.dtype.str, len(array)] for array in arrays]}
-    data = b"".join([json.dumps(header).encode(), b"\n", *(array.tobytes() for array in arrays)])
-    return data + hashlib.sha256(data).digest()
+def _pack(key: dict[str, Any], arrays: Sequence[Array]) -> list[bytes | memoryview]:
+    header = {"key": key, "arrays": [[array.dtype.str, len(array)] for array in arrays]}
+    parts: list[bytes | memoryview] = [
+        json.dumps(header).encode() + b"\n",
+        *(array.data.cast("B") for array in arrays if len(array)),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return [*parts, digest.digest()]
 
 
 def _read(path: Path, key: dict[str, Any]) -> list[Array]:
-    """Returns the arrays of a file; ValueError, KeyError or TypeError for another key or format, or a damaged one."""
+    """Returns the arrays of a file; ValueError, KeyError or TypeError for another key, or a damaged one."""
     with open(path, "rb") as file:
         header = json.loads(file.readline(1 << 16))
-        if header["format"] != FORMAT or header["key"] != key:
+        if header["key"] != key:
             raise ValueError("another plan")
         start = file.tell()
     data = np.memmap(path, np.uint8, "r")

@@ -13,6 +13,7 @@ from t2t_lite.data import identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, range_text
+from t2t_lite.data.remote_store import url_of
 from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs
 from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, WEIGHTS, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
@@ -72,6 +73,10 @@ def prepare(
     store = None if force or again else _open_if_same(problem, folder, vocabularies, progress, known)
     if store is not None:
         return store
+    if url := url_of(folder):
+        raise UsageError(
+            f"The data in {url} is only read here. Prepare it again with t2t-lite-datagen --prepare_again."
+        )
     splits = problem.splits()  # before anything is written
     for needed in ("train", "dev"):
         if needed not in splits:

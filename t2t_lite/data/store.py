@@ -1,6 +1,7 @@
 """The token store: one folder per problem, with the ids of every split as flat, memory-mapped arrays.
 
-manifest.json               format, settings, counts, sizes and checksums of all other files but origin.json
+manifest.json               format, settings, counts, sizes and checksums of all other files but origin.json, and the
+                            checksums of shards of 64 MiB of train's ids (shards.py)
 origin.json                 when the store was prepared, from which files and code (identity.py)
 vocabulary.model            or source.model and target.model; other endings: data/vocabulary_files.py
 train.source.ids            uint16 (uint32 above 65,536 pieces), little-endian: sequences end to end, each with EOS
@@ -8,6 +9,7 @@ train.source.offsets        int64 [n + 1]: sequence i is ids[offsets[i]:offsets[
 train.alignment.ids         uint32, aligned data only: links between pieces, source and target of each; offsets as above
 train.weights               float32, weighted data only: of each pair
 dev.source.txt              dev and test only: the text itself, for BLEU; as JSON strings where it keeps line breaks
+remote.json                 a copy of a store elsewhere only: where the ids of train are (remote_store.py)
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
@@ -16,14 +18,18 @@ import functools
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
 
 from t2t_lite.data import vocabulary_files
+from t2t_lite.data.remote_store import copy_store, shards_of, url_of
+from t2t_lite.data.shards import CACHE, RemoteIds, ShardCache, cache_bytes, never
 from t2t_lite.errors import DataError
-from t2t_lite.files import StrPath, odd_file, read_json, sha256_of
+from t2t_lite.files import StrPath, odd_file, parse_json, read_json, sha256_of, users_folder
+from t2t_lite.remote.store import Store as Objects
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Outputs
 from t2t_lite.text.codecs import codec_of
@@ -33,22 +39,34 @@ MANIFEST, ORIGIN = "manifest.json", "origin.json"
 SIDES = ("source", "target")
 ALIGNMENT, MOST_PLACES = "alignment", 1 << 32
 WEIGHTS = "train.weights"
+_CHUNK = 1 << 20  # offsets at once
+_FEW, _MANY = 1 << 22, 1 << 27  # ids: of 84 and 2,684 updates of 25,000 tokens on each side
 
 
 class Tokens:
     """The sequences of one side of one split; `tokens[i]` is an array of ids that ends with EOS.
 
     Attributes:
-        data: memory-mapped ids, uint16 or uint32, [number of ids].
+        data: memory-mapped ids, uint16 or uint32, [number of ids]; or, of a store elsewhere, slices of which are read.
         offsets: memory-mapped int64 [n + 1].
         lengths: int32 [n], EOS included.
 
     Args:
         size: number of pieces in the vocabulary; all ids are below it, unless the file is damaged.
         path: of the file of ids, for messages.
+        lengths: if they are known.
     """
 
-    def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
+    def __init__(
+        self,
+        data: np.ndarray | RemoteIds,
+        offsets: np.ndarray,
+        size: int,
+        path: Path,
+        lengths: np.ndarray | None = None,
+    ) -> None:
+        if lengths is not None:
+            self.lengths = lengths
         self.data = data
         self.offsets = offsets
         self._size, self.path = size, path
@@ -64,6 +82,17 @@ class Tokens:
     @functools.cached_property
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets).astype(np.int32)
+
+    def subset(self, pairs: np.ndarray, stopped: Callable[[], bool] = never) -> "Tokens":
+        """Returns some sequences, in memory; those of a store elsewhere.
+
+        Args:
+            pairs: int64 [n], ascending.
+            stopped: as `RemoteIds.read`.
+        """
+        data, (starts, stops) = cast(RemoteIds, self.data), (self.offsets[pairs], self.offsets[pairs + 1])
+        offsets = np.concatenate([[0], np.cumsum(stops - starts)])
+        return Tokens(data.read(starts, stops, stopped), offsets, self._size, self.path, self.lengths[pairs])
 
     def check(self, ids: np.ndarray) -> None:
         """Raises DataError if one of `ids`, read from here, belongs to no piece; a GPU would compute with zeros."""
@@ -81,12 +110,14 @@ class TokenSplit:
 
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
     weights: float32 [n], of each pair; None: all count the same.
+    read_at_once: how many ids on both sides are read at once from a store elsewhere; None: they are on this machine.
     """
 
     source: Tokens
     target: Tokens
     alignment: Tokens | None = None
     weights: np.ndarray | None = None
+    read_at_once: int | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -100,6 +131,8 @@ class Store:
         self.manifest = manifest
         self._splits: dict[str, TokenSplit] = {}
         self._texts: dict[str, tuple[list[str], list[str]]] = {}
+        url = url_of(folder)
+        self._elsewhere = None if url is None else Objects(url)
 
     @functools.cached_property
     def source_vocabulary(self) -> AnyVocabulary:
@@ -143,7 +176,8 @@ class Store:
             weighted = name == "train" and WEIGHTS in self.manifest["files"]
             weights = np.memmap(self.folder / WEIGHTS, dtype="<f4", mode="r") if weighted else None
             source, target, *links = files
-            self._splits[name] = TokenSplit(source, target, links[0] if links else None, weights)
+            at_once = self._read_at_once(files)
+            self._splits[name] = TokenSplit(source, target, links[0] if links else None, weights, at_once)
         return self._splits[name]
 
     def text(self, name: str) -> tuple[list[str], list[str]]:
@@ -167,6 +201,9 @@ class Store:
     def _verify(self, name: str) -> Path:
         """Returns the path of a file after comparing its checksum; small files are read whole anyway."""
         path, wanted = self.folder / name, self.manifest["files"][name]["sha256"]
+        if self._is_elsewhere(name):
+            self._remote_ids(name, np.dtype("u1")).verify()
+            return path
         found = sha256_of(path)
         if found != wanted:
             raise DataError(
@@ -189,18 +226,42 @@ class Store:
 
     def _tokens(self, name: str, side: str, facts: dict[str, Any]) -> Tokens:
         dtype = np.dtype(facts[side]["dtype"])
-        data = np.memmap(self.folder / f"{name}.{side}.ids", dtype=dtype, mode="r")
-        offsets = np.memmap(self.folder / f"{name}.{side}.offsets", dtype="<i8", mode="r")
+        path = self.folder / f"{name}.{side}.ids"
+        elsewhere = self._is_elsewhere(path.name)
+        data = self._remote_ids(path.name, dtype) if elsewhere else np.memmap(path, dtype=dtype, mode="r")
+        with open(self.folder / f"{name}.{side}.offsets", "rb") as file:
+            offsets = np.memmap(file, dtype="<i8", mode="r")
+            lengths = _read_lengths(file, len(offsets) - 1)
         if (len(offsets) - 1, len(data)) != (facts["pairs"], facts[side]["ids"]):  # open_store has compared the sizes
             raise DataError(
                 f"{self.folder} was prepared again after this command had begun to use it. Start the command again."
             )
-        ends = int(offsets[0]), int(offsets[-1])
-        if ends != (0, len(data)) or np.any(offsets[1:] <= offsets[:-1]):
+        if (int(offsets[0]), int(offsets[-1])) != (0, len(data)) or np.any(lengths <= 0):
             raise DataError(f"{self.folder}: the offsets of {name}.{side} do not fit its ids. {_remedy(self.folder)}")
         vocabulary = self.source_vocabulary if side == "source" else self.target_vocabulary
         size = MOST_PLACES if side == ALIGNMENT else vocabulary.size
-        return Tokens(data, offsets, size, self.folder / f"{name}.{side}.ids")
+        return Tokens(data, offsets, size, path, lengths)
+
+    def _is_elsewhere(self, name: str) -> bool:
+        return self._elsewhere is not None and name in shards_of(self.manifest)
+
+    def _remote_ids(self, name: str, dtype: np.dtype) -> RemoteIds:
+        shards, size = self.manifest["shards"], self.manifest["files"][name]["bytes"]
+        objects = cast(Objects, self._elsewhere)
+        how: dict[str, Any] = {"size": size, "shard": shards["bytes"], "checksums": shards["files"][name]}
+        return RemoteIds(objects, name, dtype=dtype, cache=self._cache, **how)
+
+    @functools.cached_property
+    def _cache(self) -> ShardCache:
+        return ShardCache(users_folder(os.environ) / "shards", cache_bytes(os.environ.get(CACHE)))
+
+    def _read_at_once(self, files: list[Tokens]) -> int | None:
+        """Few ids where the cache holds all; otherwise very many, as each reading then sweeps over all shards."""
+        remote = [file.data for file in files if isinstance(file.data, RemoteIds)]
+        if not remote:
+            return None
+        fits = sum(len(data) * data.dtype.itemsize for data in remote) <= self._cache.bound
+        return _FEW if fits else min(_MANY, sum(map(len, remote)))
 
     def _text(self, name: str, side: str) -> list[str]:
         lines = self._verify(f"{name}.{side}.txt").read_bytes().decode("utf-8").split("\n")[:-1]
@@ -222,15 +283,34 @@ def open_store(folder: StrPath) -> Store:
         raise DataError(
             f"{folder} holds no prepared data (no {MANIFEST}). Make it with t2t-lite-datagen, or look at --data_dir."
         ) from None
+    store = Store(folder, manifest)
     for name, facts in manifest["files"].items():
         path = folder / name
+        if store._is_elsewhere(name):
+            continue
         if not path.is_file():
             raise DataError(f"{path} is missing. {_remedy(folder)}")
         if path.stat().st_size != facts["bytes"]:
             raise DataError(
                 f"{path} has {path.stat().st_size:,} bytes instead of {facts['bytes']:,}. {_remedy(folder)}"
             )
-    return Store(folder, manifest)
+    return store
+
+
+def copy_from(url: str) -> Path | None:
+    """Returns a folder of this machine that stands for the store at a URL, s3://bucket/data/text2text; None: none."""
+    return copy_store(url, MANIFEST, ORIGIN, lambda name, text: parse_json(name, text, FORMAT, _check_form))
+
+
+def _read_lengths(offsets: IO[bytes], number: int) -> np.ndarray:
+    """Lengths, int32 [number], of a file of offsets, 0 where none can be; a map of all would stay in memory."""
+    lengths, done, last = np.zeros(number, np.int32), 0, np.zeros(0, "<i8")
+    offsets.seek(0)
+    while len(part := np.fromfile(offsets, "<i8", _CHUNK)):
+        found = np.diff(part, prepend=last)
+        lengths[done : done + len(found)] = found.clip(0, 2**31 - 1)
+        done, last = done + len(found), part[-1:]
+    return lengths
 
 
 def _check_form(manifest: dict[str, Any]) -> None:
@@ -248,6 +328,9 @@ def _check_form(manifest: dict[str, Any]) -> None:
                 wanted[f"{name}.{side}.txt"] = None
     if WEIGHTS in sizes:
         wanted[WEIGHTS] = manifest["splits"]["train"]["pairs"] * 4
+    for name, checksums in shards_of(manifest).items():
+        if len(checksums) * (shard := manifest["shards"]["bytes"]) not in range(sizes[name], sizes[name] + shard):
+            raise ValueError(f"its shards do not fit the size of {name}")
     if any(size not in (None, sizes[name]) for name, size in wanted.items()):
         raise ValueError("its counts do not fit the sizes of its files")
 

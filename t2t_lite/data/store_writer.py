@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.data.encode import Side
+from t2t_lite.data.shards import SHARD
 from t2t_lite.data.store import FORMAT, MANIFEST, ORIGIN
 from t2t_lite.files import file_lock, name_in_errors, staging_dir, sync, sync_open
 from t2t_lite.text.unknown_pieces import UnknownPieces
@@ -42,9 +43,9 @@ class StoreWriter:
             file.abandon()
         shutil.rmtree(self.aside, ignore_errors=True)
 
-    def file(self, name: str) -> _File:
-        """Opens a new file of the store for writing bytes."""
-        self._files.append(_File(self.aside / name))
+    def file(self, name: str, *, in_shards: bool = False) -> _File:
+        """Opens a new file of the store for writing bytes; with checksums of its shards, too, if they are asked for."""
+        self._files.append(_File(self.aside / name, in_shards=in_shards))
         return self._files[-1]
 
     def finish(self, facts: dict[str, Any], origin: str | None = None) -> None:
@@ -54,7 +55,8 @@ class StoreWriter:
             origin: the text of origin.json, which may change later and so is not in the manifest; None: no such file.
         """
         files = {file.path.name: file.close() for file in self._files}
-        manifest = {"format": FORMAT, **facts, "files": files}
+        shards = {file.path.name: file.shards() for file in self._files if file.in_shards}
+        manifest = {"format": FORMAT, **facts, "files": files, "shards": {"bytes": SHARD, "files": shards}}
         for name, text in ((ORIGIN, origin), (MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False) + "\n")):
             if text is not None:
                 last = _File(self.aside / name)
@@ -96,7 +98,7 @@ class SequenceWriter:
     def __init__(self, writer: StoreWriter, name: str, size: int) -> None:
         self._dtype = "<u2" if size <= 1 << 16 else "<u4"
         self.unknown, self.lost = UnknownPieces(), 0
-        self._ids = writer.file(f"{name}.ids")
+        self._ids = writer.file(f"{name}.ids", in_shards=name.startswith("train."))
         self._offsets = writer.file(f"{name}.offsets")
         self._offsets.write(np.zeros(1, "<i8").tobytes())
         self._end = self._longest = 0
@@ -122,15 +124,30 @@ class SequenceWriter:
 class _File:
     """A file that knows its checksum; `close` makes sure that it is on the disk."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, in_shards: bool = False) -> None:
+        self.path, self.in_shards = path, in_shards
         self._file = open(path, "wb")  # noqa: SIM115 - closed by close or abandon
         self._digest = hashlib.sha256()
+        self._size, self._of_shards = 0, [hashlib.sha256()]
 
     def write(self, data: bytes) -> None:
         with name_in_errors(self.path):
             self._file.write(data)
         self._digest.update(data)
+        if self.in_shards:
+            self._add_to_shards(memoryview(data))
+
+    def _add_to_shards(self, data: memoryview) -> None:
+        while len(data):
+            part = data[: SHARD - self._size % SHARD]
+            self._of_shards[-1].update(part)
+            self._size, data = self._size + len(part), data[len(part) :]
+            if self._size % SHARD == 0:
+                self._of_shards.append(hashlib.sha256())
+
+    def shards(self) -> list[str]:
+        """The checksums of the shards of what was written."""
+        return [digest.hexdigest() for digest in self._of_shards[: -(-self._size // SHARD)]]
 
     def close(self) -> dict[str, Any]:
         with name_in_errors(self.path):

@@ -7,6 +7,7 @@ from pathlib import Path
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath
 from t2t_lite.registry import VOCABULARIES
+from t2t_lite.remote.mirror import SMALL, fetch_url
 from t2t_lite.text import sentencepiece_model
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.vocabulary import Vocabulary
@@ -84,8 +85,9 @@ def load_given(path: StrPath, *, say: bool = True) -> Vocabularies:
 
     Raises:
         UsageError: there is neither a run nor a file.
-        DataError: damaged files.
+        DataError: damaged files, or a URL with nothing there.
     """
+    path = fetch_url(os.fspath(path), SMALL.fullmatch)
     if os.path.isfile(path):
         if kind(Path(path).suffix) is not Vocabulary:
             other = load(path)

@@ -39,8 +39,7 @@ from tensorflow.python.eager import context
 from t2t_lite import config
 from t2t_lite.cpus import instruction_sets
 from t2t_lite.distributed import tensorflow_loading
-from t2t_lite.distributed.xla import users_folder
-from t2t_lite.files import replace_file
+from t2t_lite.files import replace_file, users_folder
 from t2t_lite.models.base import weights_by_path
 from t2t_lite.ops import threads
 from t2t_lite.ops.graph import graph

@@ -12,6 +12,8 @@ import tempfile
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
+from t2t_lite.files import users_folder
+
 FLAGS, TENSORFLOW_FLAGS = "XLA_FLAGS", "TF_XLA_FLAGS"  # environment variables
 # Most of the minute that a program of `base` took to compile on an H200 goes into trying out kernels: 33 of Triton for
 # each of 46 products, and two for each other kernel. Products in cuBLAS reach the full rate.
@@ -80,12 +82,6 @@ def _add(environment: MutableMapping[str, str], variable: str, flags: Mapping[st
 
 def _quote(value: str) -> str:
     return f"'{value}'" if re.search(r"\s", value) else value
-
-
-def users_folder(environment: Mapping[str, str]) -> Path:
-    """The user's cache folder for t2t-lite; RuntimeError if the user has no home."""
-    base = Path(environment.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "t2t-lite"
 
 
 def _describe(driver: Path) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_lite.errors import DataError, check_tensorflow_path
 from t2t_lite.files import read_json
+from t2t_lite.remote.mirror import fetch, has, open_folder
 
 CARD_FILE, FORMAT = "model_card.json", 1  # in assets; of the export
 
@@ -29,8 +30,10 @@ def versions(base: str | os.PathLike[str]) -> dict[int, Path]:
 def find_version(folder: str | os.PathLike[str]) -> Path:
     """Returns `folder` if it is an exported version, or the newest one in it; DataError where there is none."""
     check_tensorflow_path(os.fspath(folder), folder)
-    for path in (Path(folder), *list(versions(folder).values())[-1:]):
-        if (path / "saved_model.pb").is_file():
+    here = open_folder(os.fspath(folder))
+    for path in (Path(here), *reversed(versions(here).values())):
+        if has(path / "saved_model.pb"):  # written last, where a version is uploaded to a store
+            fetch(path)
             return path
     raise DataError(
         f"{folder} holds no exported model: neither saved_model.pb nor a folder with a number that has one. Write one "

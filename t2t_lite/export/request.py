@@ -13,6 +13,7 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.remote.mirror import has, open_folder, push
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
@@ -68,8 +69,10 @@ class ExportRequest:
 
     @property
     def base(self) -> str:
-        """The folder of versions."""
-        return self.export_dir or os.path.join(self.runs.folders[0], FORMATS[self.format].folder)
+        """The folder of versions; of a URL, its working copy."""
+        if self.export_dir:
+            return open_folder(self.export_dir)
+        return os.path.join(self.runs.folders[0], FORMATS[self.format].folder)
 
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if this cannot be exported."""
@@ -97,7 +100,7 @@ class ExportRequest:
             raise UsageError("--format=ctranslate2 needs the package ctranslate2: pip install 't2t-lite[ctranslate2]'.")
         for other in FORMATS.keys() - {name}:
             # A program that takes the newest version would find one that it cannot read.
-            if any((version / FORMATS[other].mark).exists() for version in versions(self.base).values()):
+            if any(has(version / FORMATS[other].mark) for version in versions(self.base).values()):
                 raise UsageError(f"{self.base} has versions with --format={other}; give another --export_dir.")
         specs = self.runs.check()
         if name in ENGINES:
@@ -129,7 +132,9 @@ def export_runs(request: ExportRequest, interrupt: Callable[[], None] = lambda: 
         card["scores_note"] = _OWN_SEARCH.format(ENGINES[request.format])
     interrupt()
     with quiet():
-        return Export(_write(run, request, card), card)
+        version = _write(run, request, card)
+    push(version)
+    return Export(version, card)
 
 
 def _write(run: OpenRun | OpenEnsemble, request: ExportRequest, card: dict[str, Any]) -> Path:

@@ -22,6 +22,7 @@ from t2t_lite.importers.t2t_slots import Slots
 from t2t_lite.importers.tf1_checkpoint import step_of
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.optimizers.choices import make_optimizer
+from t2t_lite.remote.mirror import name_urls
 from t2t_lite.runs.checkpoint import Checkpoints
 from t2t_lite.runs.checkpoint_files import AVERAGED
 from t2t_lite.runs.record import make_record
@@ -180,9 +181,9 @@ def _record(found: Import) -> dict[str, Any]:
         "made_by": f"t2t-lite {local_version()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
         "toolkit": imported.toolkit,
-        "checkpoints": [{"path": prefix, "sha256": _checksums(prefix)} for prefix in imported.checkpoints],
+        "checkpoints": [{"path": name_urls(prefix), "sha256": _checksums(prefix)} for prefix in imported.checkpoints],
         "vocabularies": [
-            {"path": path, "sha256": None if not os.path.isfile(path) else sha256_of(path)}
+            {"path": name_urls(path), "sha256": None if not os.path.isfile(path) else sha256_of(path)}
             for path in found.vocabulary_files
         ],
         "variables": {

@@ -22,6 +22,7 @@ import tensorflow as tf
 from t2t_lite.errors import DamagedError, DataError, TrainingError, UsageError, did_you_mean
 from t2t_lite.files import StrPath, lacks_room
 from t2t_lite.optimizers.base import Optimizer
+from t2t_lite.remote.mirror import push
 from t2t_lite.runs import checkpoint_files
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NEWEST, step_of
 from t2t_lite.runs.checkpoint_reader import GoneError, explain_unreadable, first_line, open_checkpoint, read_step
@@ -101,13 +102,19 @@ class Checkpoints:
             parts[RECORD] = tf.Variable(json.dumps({"format": FORMAT, **self._record}), trainable=False)
         checkpoint = tf.train.Checkpoint(step=self._step, **parts)
         try:
-            return checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
+            put = checkpoint_files.put(self._folder / kind, step, checkpoint.write, keep, every)
         except (tf.errors.OpError, OSError) as error:
             advice = "make room and run" if lacks_room(error) else "run"
             raise DataError(
                 f"The checkpoint of step {step} could not be written to {self._folder / kind}: {first_line(error)}. "
                 f"The ones before it are whole; {advice} the same command again."
             ) from error
+        self.publish()
+        return put
+
+    def publish(self) -> None:
+        """Uploads what has changed in the run's folder, if that is a working copy; raises TrainingError as `push`."""
+        push(self._folder, at_the_end=False)
 
     def has_no_best(self) -> bool:
         """Whether no best weights are kept so far."""

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DamagedError, DataError, T2TError
+from t2t_lite.remote.mirror import fetch
 from t2t_lite.runs.checkpoint_files import missing_file
 from t2t_lite.runs.checkpoint_index import check_index
 
@@ -30,6 +31,7 @@ class GoneError(DataError):
 
 def open_checkpoint(path: str) -> Any:
     """Returns TensorFlow's reader of a checkpoint, whose index is checked first; raises as `explain_unreadable`."""
+    fetch(path)
     with explain_unreadable(path):
         check_index(path)
         return tf.train.load_checkpoint(path)

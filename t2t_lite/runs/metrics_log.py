@@ -232,16 +232,16 @@ def read_comparable(output_dir: StrPath) -> list[dict[str, Any]]:
     return lines[changes[-1] :] if changes else lines
 
 
-def flops_before(output_dir: StrPath, first_step: int, planned: Callable[[int], int], others: int = 0) -> int:
+def flops_before(output_dir: StrPath, first_step: int, planned: Callable[[int, int], int], others: int = 0) -> int:
     """FLOPs of a run's updates before `first_step`: those in its last line, and of the steps since.
 
     Args:
-        planned: FLOPs of the first N steps on the run's data.
+        planned: FLOPs, on the run's data, of the first N steps without the first M.
         others: how many of the steps another run made; used where this one has no line yet.
     """
     lines = [line for line in read_metrics(output_dir) if "flops" in line and line["step"] < first_step]
     step, flops = (lines[-1]["step"], lines[-1]["flops"]) if lines else (others, 0)
-    return flops + planned(first_step - 1) - planned(step)
+    return flops + planned(first_step - 1, step)
 
 
 def read_metrics(output_dir: StrPath) -> list[dict[str, Any]]:

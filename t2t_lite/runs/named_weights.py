@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath
+from t2t_lite.remote.mirror import open_folder
+from t2t_lite.remote.store import is_url
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NAME, NEWEST, list_whole
 from t2t_lite.runs.run_dir import has_run, has_weights
 
@@ -46,6 +48,12 @@ def parse_weights_path(path: StrPath) -> NamedWeights | None:
     if path.name not in there:
         raise DataError(f"{path} is not there, or no longer: {folder} holds {', '.join(there) or 'no checkpoint'}.")
     return NamedWeights(run, _KINDS[kind])
+
+
+def open_weights_path(path: str) -> str:
+    """Returns the path on this machine of a run, or of weights of it; of a URL, in the run's working copy."""
+    named = re.fullmatch(rf"(.*?)(/({'|'.join(_KINDS)})(/{NAME}-\d+[^/]*)?)?/?", path) if is_url(path) else None
+    return path if named is None else f"{open_folder(named[1])}{named[2] or ''}"
 
 
 def check_no_weights(output_dir: str) -> None:

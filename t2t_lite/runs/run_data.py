@@ -14,6 +14,8 @@ from t2t_lite.data.store import Store, open_store
 from t2t_lite.data.vocabulary_files import Vocabularies, by_file, file_names, load_pair
 from t2t_lite.errors import DataError
 from t2t_lite.files import StrPath, replace_file, sha256_of
+from t2t_lite.remote.mirror import SMALL, fetch, fetch_url, push
+from t2t_lite.remote.store import make_absolute
 from t2t_lite.runs.resume import check_data
 from t2t_lite.runs.run_dir import GivenVocabulary, RunSpec, has_weights
 
@@ -26,7 +28,7 @@ def given_vocabulary_of(path: StrPath, trained: GivenVocabulary | None = None) -
         _log.info("%s is gone; the run resumes with its own copy of the vocabulary.", path)
         return trained
     source, target = vocabulary_files.load_given(path)
-    return GivenVocabulary(os.path.abspath(path), source.checksum, target.checksum)
+    return GivenVocabulary(make_absolute(os.fspath(path)), source.checksum, target.checksum)
 
 
 def prepare_run_data(
@@ -52,7 +54,9 @@ def prepare_run_data(
     vocabularies = None if spec.vocabulary is None else _load(spec.vocabulary, output_dir)
     known = spec.data_sha256 if trained else None
     folder = spec.data_folder(output_dir)
+    fetch(folder / spec.problem)
     store = prepare(spec.make_problem(), folder, vocabularies=vocabularies, again=again, known=known, **options)
+    push(folder)
     if trained:
         check_data(spec, store.checksum, store.folder, output_dir, again=again)
     return dataclasses.replace(spec, data_sha256=store.checksum, files=file_checksums(store)), store
@@ -79,7 +83,8 @@ def check_files(folder: StrPath, files: Mapping[str, str]) -> None:
 
 def _load(given: GivenVocabulary, output_dir: StrPath) -> Vocabularies:
     """Loads a run's given vocabularies from its own folder, or from where they came."""
-    for place in (output_dir, given.path):
+    for named in (output_dir, given.path):
+        place = fetch_url(os.fspath(named), SMALL.fullmatch)
         if not vocabulary_files.is_there(place) and not Path(place).is_file():
             continue
         source, target = vocabulary_files.load_given(place, say=False)
@@ -127,7 +132,9 @@ def open_run_data(spec: RunSpec, output_dir: StrPath) -> Store:
     """
     if without_data := spec.make_problem().without_data:
         raise DataError(f"{output_dir}: {without_data}")
-    store = open_store(spec.data_folder(output_dir) / spec.problem)
+    folder = spec.data_folder(output_dir) / spec.problem
+    fetch(folder)
+    store = open_store(folder)
     check_vocabulary(output_dir, store)
     if spec.data_sha256 != store.checksum:
         _log.warning(

@@ -32,6 +32,8 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import StrPath, check_folder, check_tensorflow_folder, json_text, odd_file, read_json, replace_file
 from t2t_lite.problem import Problem
+from t2t_lite.remote.mirror import open_folder
+from t2t_lite.remote.store import is_url
 from t2t_lite.runs.checkpoint_files import AVERAGED, BEST, EMA, NEWEST, list_traces
 
 HPARAMS_FILE, PROBLEM_FILE = "hparams.json", "problem.json"
@@ -69,7 +71,7 @@ class GivenVocabulary:
 class RunSpec:
     """What a run was started with.
 
-    data_dir: relative to the run's folder if it lies inside, so that the folder can be moved.
+    data_dir: relative to the run's folder if it lies inside, so that the folder can be moved; or the URL of a folder.
     vocabulary: what the data are prepared with; None: one trained on the text.
     data_sha256: `Store.checksum` of the data; None: an imported run, or data that are not prepared yet.
     files: checksums of the run's vocabularies and tags, by file name.
@@ -91,7 +93,15 @@ class RunSpec:
         return registry.problem(self.problem, **self.options)
 
     def data_folder(self, output_dir: StrPath) -> Path:
-        """Where the prepared data is."""
+        """Where the prepared data is; of a URL, what stands for it on this machine.
+
+        That is a copy that reads ids by shards; where no data are there yet, a working copy in which to prepare them.
+        """
+        if is_url(self.data_dir):
+            from t2t_lite.data.store import copy_from  # loads NumPy
+
+            there = copy_from(f"{self.data_dir}/{self.problem}")
+            return there.parent if there else Path(open_folder(self.data_dir, lambda name: False))
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
 
@@ -252,6 +262,8 @@ def relative_data_dir(data_dir: StrPath | None, output_dir: StrPath) -> str:
     """How problem.json names the data's folder: OUTPUT_DIR/data by default."""
     if data_dir is None:
         return "data"
+    if is_url(data_dir):
+        return str(data_dir)
     inside, folder = Path(data_dir).resolve(), Path(output_dir).resolve()
     return str(inside.relative_to(folder)) if inside.is_relative_to(folder) else str(inside)
 

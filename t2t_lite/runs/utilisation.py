@@ -38,9 +38,8 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
     return source, target
 
 
-def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
-    """Model FLOPs of the first `steps` updates of a run, exactly."""
-    epochs, rest = divmod(steps, plan.steps_per_epoch)
+def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int, after: int = 0) -> int:
+    """Model FLOPs of the updates `after` + 1 to `steps` of a run, exactly."""
 
     def of(first: int, last: int) -> int:
         total = 0
@@ -50,9 +49,11 @@ def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
             total += cost.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
         return total
 
-    # Each epoch has all pairs once, so the first stands for all but the last.
-    whole = epochs * of(1, plan.steps_per_epoch) if epochs else 0
-    return whole + of(steps - rest + 1, steps)
+    begin, end = -(-after // plan.steps_per_epoch), steps // plan.steps_per_epoch  # the whole epochs
+    if begin >= end:
+        return of(after + 1, steps)
+    whole = (end - begin) * sum(cost.training_flops(*lengths) for lengths in plan.kept_lengths())
+    return of(after + 1, begin * plan.steps_per_epoch) + whole + of(end * plan.steps_per_epoch + 1, steps)
 
 
 def device_flops_per_second(strategy: tf.distribute.Strategy, dtype: str) -> float:

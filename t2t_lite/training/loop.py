@@ -210,6 +210,7 @@ class Loop:
         if better:  # before the score is written: a run that is killed in between evaluates again
             self.checkpoints.save_weights(BEST, step)
         self.report.write_scores(step, found.as_metrics("dev"), found.samples(_SAMPLES))
+        self.checkpoints.publish()
         self.scores[step] = score
         self.report.console.say(_line(step, found, better))
         if found.loss > 2 * self.evaluate.guessing_loss:

@@ -16,6 +16,9 @@ from t2t_lite.distributed.cluster import read_cluster
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.progress import Progress
+from t2t_lite.remote import mirror
+from t2t_lite.remote.mirror import name_urls, open_folder
+from t2t_lite.remote.store import is_url
 from t2t_lite.runs.recipe_request import Recipe
 from t2t_lite.signals import Stopped, StopSignals
 from t2t_lite.verbosity import said, say
@@ -78,10 +81,12 @@ class Result:
             "curves": folder / "metrics.jsonl",
         }
         lines += [f"{name + ':':14}{path}" for name, path in files.items()]
-        run = shlex.quote(self.output_dir)
+        run = shlex.quote(name_urls(self.output_dir))
         if said.quiet:
-            return "\n".join(lines)
-        return "\n".join([*lines, f"\nNext: t2t-lite-decoder --output_dir={run}   (reads lines, writes translations)"])
+            return name_urls("\n".join(lines))
+        return name_urls("\n".join(lines)) + (
+            f"\n\nNext: t2t-lite-decoder --output_dir={run}   (reads lines, writes translations)"
+        )
 
 
 def plan_start(request: StartRequest) -> Start:
@@ -99,9 +104,11 @@ def plan_start(request: StartRequest) -> Start:
 
     if request.output_dir is None:
         raise UsageError("Give --output_dir=DIR, where the run is written.")
-    check_no_weights(request.output_dir)
-    check_run_folder(request.output_dir)
-    folder = read_folder(request.output_dir, request.data.usr_dir)
+    asked, request = request, open_run_folder(request)
+    output_dir = str(request.output_dir)
+    check_no_weights(output_dir)
+    check_run_folder(output_dir)
+    folder = read_folder(output_dir, request.data.usr_dir)
     spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
@@ -113,7 +120,19 @@ def plan_start(request: StartRequest) -> Start:
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:
         registry.CALLBACKS.check(name)
-    return Start(request, request.output_dir, spec)
+    return Start(asked, output_dir, spec)
+
+
+def open_run_folder(request: StartRequest) -> StartRequest:
+    """Returns the request with the folder on this machine of a run in a store; UsageError for a cluster's."""
+    if request.output_dir is None:
+        return request
+    if is_url(request.output_dir) and read_cluster(os.environ):
+        raise UsageError(
+            f"--output_dir={request.output_dir}: the workers of a cluster meet in a folder that all of them see. Mount "
+            "the store, or give a shared disk."
+        )
+    return dataclasses.replace(request, output_dir=open_folder(request.output_dir, keep=True))
 
 
 def make_spec(request: StartRequest, folder: Folder | None) -> RunSpec:
@@ -246,7 +265,8 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
     cluster, written = read_cluster(os.environ), False
     writes = cluster is None or cluster.is_chief
     try:
-        with StopSignals() as stop, only_trainer(start.output_dir) if writes else contextlib.nullcontext():
+        alone = only_trainer(start.output_dir) if writes else contextlib.nullcontext()
+        with StopSignals() as stop, mirror.training(start.output_dir), alone:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
@@ -302,6 +322,7 @@ def _make_trainer(start: Start) -> Trainer:
     if trainer.workers.is_chief:  # only now: a start that fails changes no settings
         write_vocabularies(output_dir, store)
         write_run(output_dir, spec)
+        trainer.checkpoints.publish()
     return trainer
 
 

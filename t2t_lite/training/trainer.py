@@ -26,6 +26,7 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
+from t2t_lite.remote.mirror import name_urls
 from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.metrics_log import SKIPPED, Report, flops_before, read_metrics
@@ -270,14 +271,14 @@ class Trainer:
         split = Split(self.strategy.num_replicas_in_sync, self.accumulate, self.model.balance_groups)
         devices = f"{self.devices}; {self.model.compute_dtype}; {split.in_words()}"
         for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, devices):
-            report.console.say(line)
+            report.console.say(name_urls(line))
         for warning in (split.warning(), *start_warnings(self.spec, self.store, plan, self.schedule, steps)):
             if warning:
                 report.console.warn(warning)
 
     def _say(self, text: str) -> None:
         if self.workers.is_chief:
-            say(text)
+            say(name_urls(text))
 
     def _make_step(self, report: Report, compilations: Compilations) -> TrainStep:
         """Makes the step and tries it on the largest batch; in more parts, where memory runs out."""

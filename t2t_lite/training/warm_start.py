@@ -15,7 +15,7 @@ from t2t_lite.data.vocabulary_files import file_names, load_pair
 from t2t_lite.errors import UsageError
 from t2t_lite.runs.checkpoint import Checkpoints, find, list_checkpoints, variable_key
 from t2t_lite.runs.checkpoint_reader import explain_unreadable, open_checkpoint, read_step
-from t2t_lite.runs.named_weights import parse_weights_path
+from t2t_lite.runs.named_weights import open_weights_path, parse_weights_path
 from t2t_lite.runs.record import read_record
 from t2t_lite.runs.run_data import check_files
 from t2t_lite.runs.run_dir import RunSpec
@@ -90,6 +90,7 @@ def _find(warm_start_from: str, with_optimizer: bool) -> tuple[Path, str]:
 
     With the optimizer it is the one from which the run's own training would resume, unless another is named.
     """
+    warm_start_from = open_weights_path(warm_start_from)
     path = warm_start_from.removesuffix(".index")
     named = parse_weights_path(warm_start_from)
     if named is None and os.path.exists(f"{path}.index"):  # a copy of a checkpoint, outside of a run's folders

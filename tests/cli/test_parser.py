@@ -37,7 +37,12 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("exporter", ["--output-dir=a"], "there is no flag --output-dir. Did you mean '--output_dir'"),
         ("datagen", ["--data_dir=d", "--problme", "toy_ende"], "there is no flag --problme. Did you mean '--problem'"),
         ("datagen", ["--data_dir=d"], "the following arguments are required: --problem"),
-        ("exporter", ["--output_dir=gs://b/x"], "--output_dir=gs://b/x: only paths of this machine are taken."),
+        (
+            "decoder",
+            ["--output_dir=a", "--output=gs://b/x"],
+            "--output=gs://b/x: only paths of this machine are taken.",
+        ),
+        ("trainer", ["--usr_dir=s3://b/code"], "--usr_dir=s3://b/code: only paths of this machine are taken."),
         ("exporter", ["--output_dir=a,b", "--export_dir="], "--export_dir is given without a value, as with a "),
         (
             "decoder",

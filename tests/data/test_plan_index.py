@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite.data import packing, plan_index
+from t2t_lite.data import packing, plan, plan_index
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan, Plan
 
@@ -33,9 +33,31 @@ def test_batches_are_the_same_with_an_index(tmp_path: Path, kind: type[Plan]) ->
         wanted = _rows(_plan(kind, None, **changes))
         for _ in range(2):
             assert _rows(_plan(kind, tmp_path, **changes)) == wanted
-    assert [path.name for path in tmp_path.iterdir()] == [
-        "plan-epoch.index" if kind is BucketPlan else "plan-packed.index"
-    ]
+
+
+def test_plans_keep_their_files_an_epoch_replaces_the_one_before_and_the_last_used_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_index, "MOST", 4)
+    first = _plan(BucketPlan, tmp_path)
+    first.batch(1)
+    files = {path.name for path in tmp_path.iterdir()}
+    assert sorted(name[:11] for name in files) == ["plan-epoch-", "plan-shapes"]
+    first.batch(first.steps_per_epoch + 1)
+    assert {path.name for path in tmp_path.iterdir()} == files
+    _plan(BucketPlan, tmp_path, seed=2).batch(1)
+    assert len(list(tmp_path.iterdir())) == 4
+    _plan(BucketPlan, tmp_path).batch(first.steps_per_epoch + 1)  # used again
+    _plan(BucketPlan, tmp_path, seed=3).batch(1)
+    assert len(list(tmp_path.iterdir())) == 4
+    assert files < {path.name for path in tmp_path.iterdir()}
+
+
+def test_shapes_are_chosen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = _rows(_plan(BucketPlan, tmp_path))
+    monkeypatch.delattr(plan, "choose_buckets")
+    monkeypatch.delattr(plan, "batches_per_bucket")
+    assert _rows(_plan(BucketPlan, tmp_path)) == wanted
 
 
 def test_rows_are_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +71,7 @@ def test_rows_are_packed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("place", [0, 3, 200, -1])
 def test_a_damaged_file_is_computed_again(tmp_path: Path, place: int) -> None:
     wanted = _rows(_plan(PackedPlan, tmp_path))
-    path = tmp_path / "plan-packed.index"
+    (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     damaged = bytearray(whole)
     damaged[place] ^= 1

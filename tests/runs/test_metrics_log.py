@@ -118,8 +118,8 @@ def test_flops_go_on_from_those_before_and_their_speed_is_of_the_time_between(tm
 
 
 def test_flops_before_a_start_are_those_of_the_last_line_and_the_steps_since(tmp_path: Path) -> None:
-    def planned(steps: int) -> int:
-        return 10 * steps
+    def planned(steps: int, after: int) -> int:
+        return 10 * (steps - after)
 
     assert flops_before(tmp_path, 1, planned) == 0
     assert flops_before(tmp_path, 41, planned) == 400  # without metrics.jsonl, all are taken to be the run's

@@ -34,12 +34,14 @@ def test_the_plan_foretells_what_the_batches_count(toy_store: Store, packing: bo
     """Checks two and a half epochs. So a run that goes on from step N knows the FLOPs of the steps before."""
     split = toy_store.split("train")
     plan = make_plan(split, BatchGroup(packing=packing, **RECIPE), 1)
-    total = 0
+    total, totals = 0, [0]
     for step in range(1, 5 * plan.steps_per_epoch // 2):
         total += COST.training_flops(*pair_lengths(assemble(split, plan.batch(step), packing=packing)))
         if step % 7 == 0 or step % plan.steps_per_epoch < 2:
             assert planned_flops(COST, split, plan, step) == total
-    assert planned_flops(COST, split, plan, 0) == 0
+        totals.append(total)
+    for step, after in [(0, 0), (len(totals) - 1, 5), (plan.steps_per_epoch + 3, plan.steps_per_epoch - 2), (9, 4)]:
+        assert planned_flops(COST, split, plan, step, after) == totals[step] - totals[after]
 
 
 def test_the_devices_speed_is_that_of_matrix_products() -> None:

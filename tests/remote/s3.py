@@ -1,0 +1,77 @@
+"""An S3 server on this machine (moto's), for whole processes; a bucket in it that counts what is written."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+MISSING = [name for name in ("moto", "s3fs") if importlib.util.find_spec(name) is None]
+_PUT = re.compile(r'"PUT /bucket/(\S+?)(?:\?\S*)? HTTP')
+_SECONDS = 120  # for the server to start
+
+
+class Bucket:
+    """s3://bucket of a server.
+
+    Attributes:
+        env: the environment of processes that use it.
+    """
+
+    def __init__(self, address: str, log: Path) -> None:
+        self._log = log
+        self.env = {
+            **os.environ,
+            "AWS_ACCESS_KEY_ID": "x",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": address,
+        }
+
+    def written(self) -> list[str]:
+        """The names of the objects that were written so far, in order; leases are left out."""
+        found = _PUT.findall(self._log.read_text(errors="replace"))
+        return [name for name in found if not name.endswith(".lease")]
+
+    def download(self, name: str, folder: Path) -> Path:
+        """Copies what is under a name to a folder, with the package of the store alone."""
+        import fsspec
+
+        how = {"endpoint_url": self.env["AWS_ENDPOINT_URL"], "key": "x", "secret": "x"}
+        fs = fsspec.filesystem("s3", **how, skip_instance_cache=True, use_listings_cache=False)
+        for path in fs.find(f"bucket/{name}"):
+            target = folder / str(path).removeprefix(f"bucket/{name}/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(fs.cat_file(path))
+        return folder
+
+
+@contextlib.contextmanager
+def serve(folder: Path) -> Iterator[Bucket]:
+    """Context with a server that is new and empty but for the bucket; its log is in `folder`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log, address = folder / "s3.log", f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            end = time.monotonic() + _SECONDS
+            while True:
+                try:
+                    request = urllib.request.Request(f"{address}/bucket", method="PUT")
+                    urllib.request.urlopen(request, timeout=10).close()
+                    break
+                except OSError:
+                    if process.poll() is not None or time.monotonic() > end:
+                        raise RuntimeError(log.read_text(errors="replace")) from None
+                    time.sleep(0.2)
+            yield Bucket(address, log)
+        finally:
+            process.kill()
