@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
     request, recipe_request = flags.data_request(args), flags.recipe_request(args)
     problem = request.make_problem()
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
-    data_dir = open_folder(args.data_dir, lambda name: False)
+    data_dir = open_folder(args.data_dir, lambda name: False, keep=True)
     check_folder("data_dir", data_dir)
     fetch(os.path.join(data_dir, problem.name))
     from t2t_lite.data import vocabulary_files  # loads NumPy and SentencePiece, which --help does not need

@@ -95,7 +95,7 @@ class RunSpec:
     def data_folder(self, output_dir: StrPath) -> Path:
         """Where the prepared data is; of a URL, a working copy into which nothing has been downloaded yet."""
         if is_url(self.data_dir):
-            return Path(open_folder(self.data_dir, lambda name: False))
+            return Path(open_folder(self.data_dir, lambda name: False, keep=True))
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
 
