@@ -42,7 +42,7 @@ from t2t_lite.remote.store import Entry, Store, StoreError, is_url
 MIRROR_FILE, FORMAT = "mirror.json", 1
 _NOTE_SECONDS = 5.0  # between two notes of what is downloaded: what is not noted is downloaded again after a kill
 # What is needed at once to open a run: its small files, and which checkpoints there are.
-SMALL = re.compile(r"[^/]+|imported/.*|.*\.index")
+SMALL = re.compile(r"[^/]+|imported/.*|(checkpoints|best|averaged|ema)/[^/]*\.index")
 # The order of an upload: data, then what makes them count, the checkpoint that a run resumes from after the scores that
 # were computed before it. What none of these names comes first.
 _ORDER = (

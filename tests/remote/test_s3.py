@@ -196,8 +196,9 @@ def test_a_second_trainer_is_refused_and_a_stopped_one_resumes(
 
 
 def test_killed_while_it_uploads_it_ends_as_the_undisturbed_one(tmp_path: Path) -> None:
-    outcome = try_kills(tmp_path, kills=4)
+    outcome = try_kills(tmp_path, kills=4, seed=7)
     assert outcome.killed_after.total() == 4
+    assert outcome.resumed > 0
     assert (outcome.failed, outcome.wrong, outcome.lost) == (0, 0, 0)
 
 
