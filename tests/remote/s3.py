@@ -25,7 +25,7 @@ class Bucket:
     """
 
     def __init__(self, address: str, log: Path) -> None:
-        self._log = log
+        self._log, self._read, self._written = log, 0, list[str]()
         self.env = {
             **os.environ,
             "AWS_ACCESS_KEY_ID": "x",
@@ -36,8 +36,13 @@ class Bucket:
 
     def written(self) -> list[str]:
         """The names of the objects that were written so far, in order; leases are left out."""
-        found = _PUT.findall(self._log.read_text(errors="replace"))
-        return [name for name in found if not name.endswith(".lease")]
+        with self._log.open("rb") as file:
+            file.seek(self._read)
+            lines = file.read().rpartition(b"\n")[0]
+        self._read += len(lines)
+        found = _PUT.findall(lines.decode(errors="replace"))
+        self._written += [name for name in found if not name.endswith(".lease")]
+        return list(self._written)
 
     def download(self, name: str, folder: Path) -> Path:
         """Copies what is under a name to a folder, with the package of the store alone."""

@@ -16,6 +16,8 @@ from t2t_lite.remote.store import Store
 from t2t_lite.runs.checkpoint import find
 from t2t_lite.runs.checkpoint_reader import open_checkpoint
 from t2t_lite.runs.record import read_record
+from tests.importers.made_up import save, variables
+from tests.subword_files import PIECES, file_of
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "run_0.1.0" / "runs.tar.xz"
 Machine = Callable[[str], None]
@@ -49,6 +51,35 @@ def test_the_weights_of_a_run_are_read_and_no_others(url: str, machine: Machine,
     assert found.get_variable_to_shape_map() == expected.get_variable_to_shape_map()
     assert read_record(path)["problem"] == "text2text"
     assert len(list(Path(copy).rglob("*.data-*"))) == 1
+
+
+@pytest.mark.nightly
+def test_a_model_is_imported_from_one_store_into_another(
+    url: str, machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    for step in (90, 100):
+        save(there / f"model.ckpt-{step}", variables(rows=len(PIECES)))
+    (there / "vocab.subwords").write_bytes(file_of(PIECES))
+    _put(there, f"{url}/there")
+    _run(
+        "importer", f"--checkpoint={there}", f"--vocabulary={there}/vocab.subwords", f"--output_dir={tmp_path / 'run'}"
+    )
+    expected = t2t_lite.load(tmp_path / "run").translate(["the cats", "in it's"])
+    for number, named in enumerate([f"{url}/there", f"{url}/there/model.ckpt-100"]):
+        machine(f"importing{number}")
+        run = f"{url}/runs/{number}"
+        _run("importer", f"--checkpoint={named}", f"--vocabulary={url}/there/vocab.subwords", f"--output_dir={run}")
+        assert run in capsys.readouterr().out
+        record = json.loads(Store(run).read("import.json"))
+        assert record["checkpoints"][0]["path"] == f"{url}/there/model.ckpt-100"
+        assert record["vocabularies"][0]["path"] == f"{url}/there/vocab.subwords"
+        machine(f"translating{number}")
+        assert t2t_lite.load(run).translate(["the cats", "in it's"]) == expected
+        flags = [f"--checkpoint={named}", f"--vocabulary={url}/there/vocab.subwords", f"--output_dir={run}"]
+        assert importlib.import_module("t2t_lite.cli.importer").main(flags) == 2
+        assert f"--output_dir={run} is there already" in capsys.readouterr().err
 
 
 @pytest.mark.nightly
