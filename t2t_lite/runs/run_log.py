@@ -22,7 +22,8 @@ from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
 RUN_FILE, FORMAT = "run.json", 1
-RUNNING, KILLED = "running", "killed"
+RUNNING, DONE, KILLED = "running", "done", "killed"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 _log = logging.getLogger("t2t_lite")
 
@@ -77,7 +78,7 @@ def record_start(
         entry["computed"] = {**(computed or {}), **facts}
         _write(path, [*before, entry])
 
-    status = "done"
+    status = DONE
     try:
         yield note
     except BaseException as error:
@@ -105,7 +106,7 @@ def read_request(output_dir: StrPath) -> dict[str, Any]:
 
 def utc() -> str:
     """The time now, such as "2026-11-23T09:41:18Z"."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return time.strftime(TIME_FORMAT, time.gmtime())
 
 
 def _ending(error: BaseException) -> str:

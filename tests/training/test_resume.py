@@ -72,7 +72,7 @@ def _metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
     """The training lines, without the fields that depend on a clock."""
-    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation", "trained_seconds", "goodput")
     return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
 
