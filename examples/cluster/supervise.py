@@ -91,6 +91,8 @@ class Supervisor:
             starts += 1
             if status == 0 or (status == 2 and starts == 1):
                 return status
+            if self._stopped.is_set():
+                break
             if self._newest() > before:
                 tries, pause = 0, options.pause
             if tries == options.restarts:

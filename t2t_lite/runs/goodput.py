@@ -9,6 +9,8 @@ from typing import Any
 from t2t_lite.progress import duration
 from t2t_lite.runs.run_log import DONE, TIME_FORMAT
 
+_LONGEST = 1e12  # seconds; a line with more is damaged
+
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -31,7 +33,10 @@ class Goodput:
         self._began, self._starts = times[0][0] if times else time.time(), max(len(times), 1)
         for (_, ended), (started, _) in itertools.pairwise(times):
             self._began += started - _seconds(ended) if ended else 0
-        kept = [line for line in lines if "trained_seconds" in line and line["step"] < first_step]
+        kept = [
+            line for line in lines if 0 <= line.get("trained_seconds", -1) <= _LONGEST and line["step"] < first_step
+        ]
+        self._trained: float
         step, self._trained = (kept[-1]["step"], kept[-1]["trained_seconds"]) if kept else (first_step - 1, 0.0)
         self._trained += (first_step - 1 - step) * self._trained / max(step, 1)
 

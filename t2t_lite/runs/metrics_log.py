@@ -12,6 +12,7 @@ import numpy as np
 from t2t_lite.files import StrPath, name_in_errors, replace_file, sync_open
 from t2t_lite.models.base import Cost
 from t2t_lite.runs.callbacks import Callbacks
+from t2t_lite.runs.checkpoint_files import LAST_STEP
 from t2t_lite.runs.console import Console
 from t2t_lite.runs.goodput import Goodput
 from t2t_lite.runs.run_log import read_starts
@@ -247,7 +248,7 @@ def flops_before(output_dir: StrPath, first_step: int, planned: Callable[[int], 
         planned: FLOPs of the first N steps on the run's data.
         others: how many of the steps another run made; used where this one has no line yet.
     """
-    lines = [line for line in read_metrics(output_dir) if "flops" in line and line["step"] < first_step]
+    lines = [line for line in read_metrics(output_dir) if type(line.get("flops")) is int and line["step"] < first_step]
     step, flops = (lines[-1]["step"], lines[-1]["flops"]) if lines else (others, 0)
     return flops + planned(first_step - 1) - planned(step)
 
@@ -262,6 +263,7 @@ def read_metrics(output_dir: StrPath) -> list[dict[str, Any]]:
             if (
                 isinstance(line, dict)
                 and type(line.get("step")) is int
+                and 0 <= line["step"] <= LAST_STEP
                 and all(type(value) in (int, float) for value in line.values())
             ):
                 lines.append(line)

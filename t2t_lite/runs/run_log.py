@@ -93,9 +93,10 @@ def record_start(
 
 def read_starts(output_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
+    starts: list[Any] = []
     with contextlib.suppress(OSError, DamagedError):
-        return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
-    return []
+        starts = read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"]
+    return starts if all(map(_is_whole, starts)) else []
 
 
 def read_request(output_dir: StrPath) -> dict[str, Any]:
@@ -107,6 +108,16 @@ def read_request(output_dir: StrPath) -> dict[str, Any]:
 def utc() -> str:
     """The time now, such as "2026-11-23T09:41:18Z"."""
     return time.strftime(TIME_FORMAT, time.gmtime())
+
+
+def _is_whole(entry: Any) -> bool:
+    """Whether an entry has what is read of it."""
+    try:
+        for moment in (entry["start"], entry["end"] or entry["start"]):
+            time.strptime(moment, TIME_FORMAT)
+        return isinstance(entry["request"], dict) and isinstance(entry["status"], str)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _ending(error: BaseException) -> str:
