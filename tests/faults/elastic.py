@@ -202,7 +202,7 @@ def try_elastic(
     """Trains jobs in `folder`, and disturbs them for so many seconds; the last is left alone after that."""
     corpus = write_corpus(folder / "corpus", LARGE[:2000], SMALL[:10])
     command = [sys.executable, "-m", TRAINER, *corpus, "--hparams_set=tiny", f"--data_dir={folder}/data"]
-    command += [f"--hparams={_HPARAMS.format(steps=steps)}", "--num_workers=1", "--join_timeout=60"]
+    command += [f"--hparams={_HPARAMS.format(steps=steps)}", "--num_workers=1", "--join_timeout=120"]
     draw, outcome = random.Random(seed), Outcome()
     with _namespaces(max(LAYOUTS)) if partitions else contextlib.nullcontext():
         expected = {}
