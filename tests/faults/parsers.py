@@ -20,7 +20,7 @@ from t2t_lite import config, registry
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.response import hypotheses
 from t2t_lite.client.rest import Rest
-from t2t_lite.data import sgm
+from t2t_lite.data import sgm, vocabulary_files
 from t2t_lite.data.alignment_files import align_pairs
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import decode_lines, read_lines
@@ -28,6 +28,7 @@ from t2t_lite.data.store import Store
 from t2t_lite.data.tables import read_table
 from t2t_lite.data.weight_files import weigh_pairs
 from t2t_lite.export.export_folder import read_card
+from t2t_lite.importers.marian_vocabulary import SPECIAL, MarianVocabulary
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import read_parameters
 from t2t_lite.models.transformer_hparams import TransformerHParams
@@ -47,6 +48,7 @@ from t2t_lite.text.trees.tree import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests.faults import hostile_index
+from tests.subword_files import PIECES, file_of
 
 TREES = [
     b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",
@@ -145,6 +147,10 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("weights", 60, WEIGHTS, _file(folder / "a.weights", functools.partial(weigh_pairs, PAIRS))),
         Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
         Parser("vocabulary, file", 10, [vocabulary.data], _file(folder / "a.model", _load_vocabulary)),
+        *(
+            Parser(f"vocabulary, {kind}", 10, [seed], _file(folder / f"a.{kind}", _load_imported))
+            for kind, seed in _imported(vocabulary.data).items()
+        ),
         Parser("answers", 60, ANSWERS, _predict),
         Parser("answers, states", 25, STATES, lambda data: _rest(200, data).states(1)),
         Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),
@@ -270,6 +276,24 @@ def _vocabulary(vocabulary: Vocabulary, data: bytes) -> None:
         assert vocabulary.decode(vocabulary.encode(text)) is not None
         assert len(vocabulary.pieces(ids)) == len(ids)
         text.encode("utf-8")
+
+
+def _imported(sentencepiece: bytes) -> dict[str, bytes]:
+    """Small vocabularies of the kinds that imports bring, by the endings of their files."""
+    marian = MarianVocabulary.make([*SPECIAL, "\u2581the", "\u2581cat", "s"], sentencepiece, [("a+", "a")], ["s"])
+    return {
+        "subwords": file_of(PIECES),
+        "tokens": b"<pad>\n<EOS>\nthe\ncat\nUNK\n",
+        "opennmt": "<blank>\n<s>\n</s>\n\u2581the\ncat\n".encode(),
+        "marian": marian.data,
+    }
+
+
+def _load_imported(path: Path) -> None:
+    vocabulary = vocabulary_files.load(path)
+    for text in ("the cats", "s the\u4e16 .", ""):
+        vocabulary.decode(vocabulary.encode(text))
+    vocabulary.pieces(range(vocabulary.size))
 
 
 def _load_vocabulary(path: Path) -> None:
