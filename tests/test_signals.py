@@ -213,7 +213,7 @@ def test_stopped_in_training_and_in_an_evaluation_a_run_ends_as_if_it_had_not_be
         assert process.exitcode == 0
     assert run.with_suffix(".out").read_text().startswith("Resuming from step 40 of 48.\nmodel:    ")
     assert_same_bits(tensors(run, 48), tensors(whole, 48))
-    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation", "trained_seconds", "goodput")
     lines = [[{k: v for k, v in line.items() if k not in clock} for line in _metrics(each)] for each in (whole, run)]
     assert lines[0] == lines[1]  # the losses and the dev scores
     for kind in ("best", "checkpoints", "averaged"):

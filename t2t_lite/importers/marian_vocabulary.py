@@ -62,7 +62,7 @@ class MarianVocabulary(AnyVocabulary):
             self._rules = [(re.compile(pattern), text) for pattern, text in self.cleaning]
             self._processor = load_sentencepiece(self.model)
             self.texts = [self._text(piece) for piece in self._pieces]
-        except (ValueError, KeyError, TypeError, AttributeError, re.error) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, re.error) as error:
             raise DataError(f"This file of a Marian vocabulary is damaged ({error}).") from error
         self.ids = {piece: i for i, piece in enumerate(self._pieces) if i > UNK}
 

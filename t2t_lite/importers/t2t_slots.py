@@ -19,7 +19,7 @@ from t2t_lite.importers import t2t_training
 from t2t_lite.importers.imported import Imported
 from t2t_lite.importers.t2t_variables import Place, append_zeros, find_tables, join_names, place
 from t2t_lite.importers.tf1_checkpoint import Tf1Checkpoints
-from t2t_lite.runs.checkpoint_reader import LAST_STEP
+from t2t_lite.runs.checkpoint_files import LAST_STEP
 
 # Our optimizer -> our slots with the ends of tensor2tensor's names: of a matrix, and of a vector.
 _ENDS = {

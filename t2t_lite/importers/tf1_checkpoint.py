@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
-from t2t_lite.runs.checkpoint_reader import LAST_STEP, explain_unreadable, open_checkpoint
+from t2t_lite.runs.checkpoint_files import LAST_STEP
+from t2t_lite.runs.checkpoint_reader import explain_unreadable, open_checkpoint
 
 _NEWEST = re.compile(r'^model_checkpoint_path: "(.+)"', re.MULTILINE)
 

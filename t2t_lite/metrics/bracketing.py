@@ -65,12 +65,16 @@ class Scorer:
             right = self._read(gold)
             length, side = right.length, "test"
             found = right if test == gold else self._read(test)
+            if found.words and len(right.words) != len(found.words):
+                pieces = self._put_quotes_back(_regular(gold), _regular(test))
+                side = "gold"
+                right = self._read_pieces(pieces[0])
+                side = "test"
+                found = self._read_pieces(pieces[1])
         except _MalformedError as fault:
             return SentenceScore(length, Status.ERROR, fault=f"{fault}, {side} tree")
         if not found.words:
             return SentenceScore(length, Status.SKIP)
-        if len(right.words) != len(found.words):
-            right, found = map(self._read_pieces, self._put_quotes_back(_regular(gold), _regular(test)))
         words = tags = len(right.words)
         if words != len(found.words):
             return SentenceScore(length, Status.ERROR, fault=f"Length unmatch ({words}|{len(found.words)})")

@@ -16,6 +16,7 @@ from pathlib import Path
 from t2t_lite.files import asides, file_lock, replace_file, staging_dir, sync
 
 NAME = "model"
+LAST_STEP = 10**15  # no training makes more updates
 NEWEST, BEST, AVERAGED, EMA = "checkpoints", "best", "averaged", "ema"  # a run's folders of checkpoints
 
 _FILE = re.compile(rf"{NAME}-(\d+)\.(index|data-\d+-of-\d+)")

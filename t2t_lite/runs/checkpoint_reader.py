@@ -12,10 +12,9 @@ import tensorflow as tf
 
 from t2t_lite.errors import DamagedError, DataError, T2TError
 from t2t_lite.remote.mirror import fetch
-from t2t_lite.runs.checkpoint_files import missing_file
+from t2t_lite.runs.checkpoint_files import LAST_STEP, missing_file
 from t2t_lite.runs.checkpoint_index import check_index
 
-LAST_STEP = 10**15  # no training makes more updates
 # What TensorFlow raises for files that cannot be read; IndexError where one is cut off.
 _READ_ERRORS = (tf.errors.OpError, OSError, IndexError, RuntimeError, ValueError)
 # Reasons that say nothing of what a file holds.

@@ -12,7 +12,10 @@ import numpy as np
 from t2t_lite.files import StrPath, name_in_errors, replace_file, sync_open
 from t2t_lite.models.base import Cost
 from t2t_lite.runs.callbacks import Callbacks
+from t2t_lite.runs.checkpoint_files import LAST_STEP
 from t2t_lite.runs.console import Console
+from t2t_lite.runs.goodput import Goodput
+from t2t_lite.runs.run_log import read_starts
 from t2t_lite.runs.tensorboard import Board
 from t2t_lite.runs.utilisation import pair_lengths
 
@@ -40,6 +43,8 @@ class Report:
         flops: of the model on real tokens (runs/utilisation.py), of the run's own updates up to this one.
         flops_per_second: the same since the line before, of the same time.
         utilisation: flops_per_second as a share of the devices' speed in matrix products.
+        trained_seconds: of the updates that count, of the run so far (runs/goodput.py).
+        goodput: the same as a share of the time since the run began.
     An evaluation line has step, dev_loss (nats per target token, without label smoothing), dev_perplexity, dev_accuracy
     (share of target tokens that are the most probable) and the dev_... scores. The line of a skipped batch has step and
     skipped_batches, how many there were so far; that of an update which float16's gradients overflowed has step and the
@@ -59,6 +64,7 @@ class Report:
 
     Attributes:
         console: where other lines are printed.
+        goodput: of the run so far.
     """
 
     def __init__(
@@ -78,6 +84,7 @@ class Report:
         self._cost, self._flops, self._device_speed = cost, flops, device_flops_per_second
         self._path = Path(output_dir) / METRICS_FILE
         _forget_after(self._path, first_step - 1)
+        self.goodput = Goodput(read_starts(output_dir), read_metrics(output_dir), first_step)
         self._board = Board(Path(output_dir) / BOARD_FOLDER, hparams or {})
         self.console = Console(first_step, train_steps, quiet=quiet)
         self._clear()
@@ -128,6 +135,7 @@ class Report:
             seconds = (seconds - self._left_out) * len(self._losses) / self._timed
         seconds = max(seconds, 1e-9)
         speed = (self._flops - self._flops_before) / seconds
+        self.goodput.add(seconds)
         values = {
             "step": self._step,
             "loss": float(np.mean(self._losses)),
@@ -142,6 +150,7 @@ class Report:
             "flops": self._flops,
             "flops_per_second": round(speed),
             "utilisation": round(speed / self._device_speed, 4),
+            **self.goodput.as_metrics(),
         }
         self._write(values)
         self.console.report(
@@ -239,7 +248,7 @@ def flops_before(output_dir: StrPath, first_step: int, planned: Callable[[int, i
         planned: FLOPs, on the run's data, of the first N steps without the first M.
         others: how many of the steps another run made; used where this one has no line yet.
     """
-    lines = [line for line in read_metrics(output_dir) if "flops" in line and line["step"] < first_step]
+    lines = [line for line in read_metrics(output_dir) if type(line.get("flops")) is int and line["step"] < first_step]
     step, flops = (lines[-1]["step"], lines[-1]["flops"]) if lines else (others, 0)
     return flops + planned(first_step - 1, step)
 
@@ -254,6 +263,7 @@ def read_metrics(output_dir: StrPath) -> list[dict[str, Any]]:
             if (
                 isinstance(line, dict)
                 and type(line.get("step")) is int
+                and 0 <= line["step"] <= LAST_STEP
                 and all(type(value) in (int, float) for value in line.values())
             ):
                 lines.append(line)

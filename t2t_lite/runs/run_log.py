@@ -22,7 +22,8 @@ from t2t_lite.signals import Stopped
 from t2t_lite.version import local_version
 
 RUN_FILE, FORMAT = "run.json", 1
-RUNNING, KILLED = "running", "killed"
+RUNNING, DONE, KILLED = "running", "done", "killed"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 _log = logging.getLogger("t2t_lite")
 
@@ -77,7 +78,7 @@ def record_start(
         entry["computed"] = {**(computed or {}), **facts}
         _write(path, [*before, entry])
 
-    status = "done"
+    status = DONE
     try:
         yield note
     except BaseException as error:
@@ -92,9 +93,10 @@ def record_start(
 
 def read_starts(output_dir: StrPath) -> list[dict[str, Any]]:
     """Returns the entries of run.json, oldest first; none where it is missing or damaged."""
+    starts: list[Any] = []
     with contextlib.suppress(OSError, DamagedError):
-        return list(read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"])
-    return []
+        starts = read_json(Path(output_dir) / RUN_FILE, FORMAT, {"starts": list})["starts"]
+    return starts if all(map(_is_whole, starts)) else []
 
 
 def read_request(output_dir: StrPath) -> dict[str, Any]:
@@ -105,7 +107,17 @@ def read_request(output_dir: StrPath) -> dict[str, Any]:
 
 def utc() -> str:
     """The time now, such as "2026-11-23T09:41:18Z"."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return time.strftime(TIME_FORMAT, time.gmtime())
+
+
+def _is_whole(entry: Any) -> bool:
+    """Whether an entry has what is read of it."""
+    try:
+        for moment in (entry["start"], entry["end"] or entry["start"]):
+            time.strptime(moment, TIME_FORMAT)
+        return isinstance(entry["request"], dict) and isinstance(entry["status"], str)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _ending(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from t2t_lite.errors import DataError
 from t2t_lite.files import StrPath, lacks_room
 
 _LARGEST = float(np.finfo(np.float32).max)
-_SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+_SPEED = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation", "trained_seconds", "goodput")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~-])")  # the page reads text as Markdown
 
 

@@ -200,6 +200,8 @@ class Trainer:
             )
             at_the_end.callback(report.close)
             self._announce(report, plan, steps)
+            if first > 1:
+                report.console.say(str(report.goodput))
             compilations = Compilations(report, plan.statistics().shapes if uses_xla(hparams, self.model) else 0)
             stop.notice = BEFORE_FIRST_STEP  # the loop changes it
             with stop.deferred():
@@ -226,6 +228,7 @@ class Trainer:
                         told.end(stopped=True)
                     raise
                 failure = told.end()
+            report.console.say(str(report.goodput))
         return failure
 
     @property

@@ -12,30 +12,43 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow
 import zstandard
+from pyarrow import parquet
 
 from t2t_lite import config, registry
 from t2t_lite.client.endpoint import Target
 from t2t_lite.client.response import hypotheses
 from t2t_lite.client.rest import Rest
-from t2t_lite.data import sgm
+from t2t_lite.data import sgm, vocabulary_files
+from t2t_lite.data.alignment_files import align_pairs
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import decode_lines, read_lines
 from t2t_lite.data.store import Store
 from t2t_lite.data.tables import read_table
+from t2t_lite.data.weight_files import weigh_pairs
 from t2t_lite.export.export_folder import read_card
+from t2t_lite.importers.marian_vocabulary import SPECIAL, MarianVocabulary
 from t2t_lite.metrics import bracketing
 from t2t_lite.metrics.evalb_parameters import read_parameters
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.runs.checkpoint_index import check_index
+from t2t_lite.runs.checkpoint_reader import explain_unreadable
 from t2t_lite.runs.default_weights import FILE as DEFAULT_WEIGHTS
 from t2t_lite.runs.default_weights import read_default, write_default
+from t2t_lite.runs.goodput import Goodput
+from t2t_lite.runs.metrics_log import METRICS_FILE, flops_before, read_metrics
+from t2t_lite.runs.ranking import evaluations_without_progress, past_scores
 from t2t_lite.runs.run_dir import RunSpec, read_run, write_run
+from t2t_lite.runs.run_log import RUN_FILE, read_request, read_starts
 from t2t_lite.text.trees.codec import TreeText
 from t2t_lite.text.trees.linearize import linearize, repair
 from t2t_lite.text.trees.tag_table import TAG, parse_table
 from t2t_lite.text.trees.tree import escape, normalize, parse, read_trees
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
+from tests.faults import hostile_index
+from tests.subword_files import PIECES, file_of
 
 TREES = [
     b"(S (NP-SBJ-1 (DT the) (NN cat)) (VP (VBZ sleeps) (NP (-NONE- *-1))) (. .))\n",
@@ -54,6 +67,7 @@ LINES = [
     "世界 🌍 a\u0301\nשלום \u202eabc\u202c\n\n\ufeffx\u2028y\u0085z\r\n".encode(),
     b"a\n" * 50,
 ]
+PAIRS = [("a b", "c d e"), ("x", "y"), ("one two three", "eins zwei drei")]
 TABLES = {
     "tsv": [b'en\tid\tde\nA cat.\t1\tEine "Katze".\n\nb\t\tc\r\n'],
     "csv": [b'en,de\n"A, ""cat"".","Eine\nKatze"\nb,\xc3\xa4\n', b"a,b\n"],
@@ -75,6 +89,18 @@ TAGS = [
     b'{"version": 2, "deleted": [",", "PU"], "words": {"-": {"HYPH": 19, ",": 5}, "\xe3\x80\x82": {"PU": 2}}, '
     b'"model": {"first": ["DT"], "words": {"-": {"HYPH": 19}, "cat": {"NN": 3, "VB": 1}}, "endings": {"at": {"NN": 3}}}'
     b"}",
+]
+ALIGNMENTS = [b"0-0 1-2\t1-1\n\n0-0\n", b"1-0\n0-0  0-0\n2-2 0-1\n"]
+WEIGHTS = [b"0.5\n1\n1e-3\n", b"0\n1000000\n.25\n"]
+METRICS = [
+    b'{"step": 10, "loss": 2.5, "flops": 1200, "trained_seconds": 1.5}\n',
+    b'\n{"step": 10, "dev_loss": 2.0, "dev_bleu": 1.0}\n{"step": 15, "other_scores": 1}\n'
+    b'{"step": 20, "loss": NaN, "trained_seconds": 3, "skipped_batches": 1}\n',
+]
+STARTS = [
+    b'{"format": 1, "starts": [{"request": {"output_dir": "a"}, "version": "1", "computed": {"devices": 1}, '
+    b'"first_step": 1, "start": "2026-11-23T09:41:18Z", "end": "2026-11-23T10:00:00Z", "status": "done"}, '
+    b'{"request": {}, "first_step": 9, "start": "2026-11-24T09:41:18Z", "end": null, "status": "killed"}]}'
 ]
 SYMBOLS = [
     b"the cat ( sleeps ) .\n(S (NP DT NN )NP (VP XX XX )VP . )S XX",
@@ -116,12 +142,20 @@ def make_parsers(folder: Path) -> list[Parser]:
         Parser("lines, gzipped", 30, gzipped, _file(folder / "a.gz", read_lines)),
         Parser("lines, .zst", 30, packed, _file(folder / "a.zst", read_lines)),
         *(Parser(name, 40, seeds, _file(folder / f"a.{name}", _table)) for name, seeds in TABLES.items()),
+        Parser("parquet", 20, _parquet(), _file(folder / "a.parquet", _table)),
+        Parser("alignments", 60, ALIGNMENTS, _file(folder / "a.align", functools.partial(align_pairs, PAIRS))),
+        Parser("weights", 60, WEIGHTS, _file(folder / "a.weights", functools.partial(weigh_pairs, PAIRS))),
         Parser("vocabulary, text", 40, LINES, functools.partial(_vocabulary, vocabulary)),
         Parser("vocabulary, file", 10, [vocabulary.data], _file(folder / "a.model", _load_vocabulary)),
+        *(
+            Parser(f"vocabulary, {kind}", 10, [seed], _file(folder / f"a.{kind}", _load_imported))
+            for kind, seed in _imported(vocabulary.data).items()
+        ),
         Parser("answers", 60, ANSWERS, _predict),
         Parser("answers, states", 25, STATES, lambda data: _rest(200, data).states(1)),
         Parser("answers, refusals", 25, REFUSALS, lambda data: _rest(500, data).states(1)),
         Parser("tags of words", 40, TAGS, _tags),
+        Parser("checkpoint, index", 60, [hostile_index.block(sorted(hostile_index.GOOD.items()))], _index(folder)),
         *_run_parsers(folder),
         *_store_parsers(folder),
     ]
@@ -136,6 +170,41 @@ def _table(path: Path) -> None:
     for pair in read_table(path, ("en", "de")):
         for text in pair:
             text.encode()
+
+
+def _parquet() -> list[bytes]:
+    """Three pairs in two columns, and in one of structures."""
+    rows = {"en": ["a", "A cat.", "\u4e16"], "de": ["b", "Eine Katze.", ""]}
+    pairs = [dict(zip(rows, values, strict=True)) for values in zip(*rows.values(), strict=True)]
+    found = []
+    for table in (pyarrow.table(rows), pyarrow.table({"translation": pairs})):
+        parquet.write_table(table, file := io.BytesIO())
+        found.append(file.getvalue())
+    return found
+
+
+def _index(folder: Path) -> Callable[[bytes], None]:
+    """A call that reads entries of a checkpoint's index, whose checksums are right."""
+
+    def call(data: bytes) -> None:
+        path = hostile_index.write(folder / "model-1", hostile_index.table(data))
+        with explain_unreadable(path):
+            check_index(path)
+
+    return call
+
+
+def _starts(run: Path) -> None:
+    str(Goodput(read_starts(run), [], 11))
+    json.dumps(read_request(run))
+
+
+def _metrics(path: Path) -> None:
+    read_metrics(path.parent)
+    for first_step in (1, 16, 10**6):
+        str(Goodput([], read_metrics(path.parent), first_step))
+        flops_before(path.parent, first_step, lambda steps: 10 * steps)
+    evaluations_without_progress(past_scores(path.parent), 0)
 
 
 def _override(data: bytes) -> None:
@@ -209,6 +278,24 @@ def _vocabulary(vocabulary: Vocabulary, data: bytes) -> None:
         text.encode("utf-8")
 
 
+def _imported(sentencepiece: bytes) -> dict[str, bytes]:
+    """Small vocabularies of the kinds that imports bring, by the endings of their files."""
+    marian = MarianVocabulary.make([*SPECIAL, "\u2581the", "\u2581cat", "s"], sentencepiece, [("a+", "a")], ["s"])
+    return {
+        "subwords": file_of(PIECES),
+        "tokens": b"<pad>\n<EOS>\nthe\ncat\nUNK\n",
+        "opennmt": "<blank>\n<s>\n</s>\n\u2581the\ncat\n".encode(),
+        "marian": marian.data,
+    }
+
+
+def _load_imported(path: Path) -> None:
+    vocabulary = vocabulary_files.load(path)
+    for text in ("the cats", "s the\u4e16 .", ""):
+        vocabulary.decode(vocabulary.encode(text))
+    vocabulary.pieces(range(vocabulary.size))
+
+
 def _load_vocabulary(path: Path) -> None:
     vocabulary = Vocabulary.load(path)
     vocabulary.words()
@@ -263,7 +350,13 @@ def _run_parsers(folder: Path) -> list[Parser]:
     def choose(path: Path) -> None:
         read_default(run, "a/model-7", "b/model-5")
 
+    log = run / METRICS_FILE
+    log.write_bytes(METRICS[0])
+    starts = run / RUN_FILE
+    starts.write_bytes(STARTS[0])
     return [
+        Parser("run, metrics.jsonl", 60, METRICS, _restored(log, _metrics)),
+        Parser("run, run.json", 60, STARTS, _restored(starts, lambda path: _starts(path.parent))),
         *(
             Parser(f"run, {name}", 5, [(run / name).read_bytes()], _restored(run / name, read))
             for name in ("problem.json", "hparams.json")

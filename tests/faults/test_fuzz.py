@@ -41,8 +41,10 @@ def test_every_parser_takes_its_valid_inputs(parsers: dict[str, Parser]) -> None
 
 # Inputs that once ended in a Python error, found by fuzzing or by reading; fixed since.
 FOUND = [
+    ("tree lines of EVALB", b"(S (NP-S cat)) (VP (VBZ smeeps) (NP (-NONE- *-1()) (. .))\n"),
     ("parameters of EVALB", b"CUTOFF_LEN " + b"9" * 5000),
     ("vocabulary, file", None),
+    ("vocabulary, marian", b'{"a":' * 100_000),
     ("answers", b'{"outputs": {"outputs": ["a", "b"], "scores": [0.5, 1%s]}}' % (b"0" * 400)),
     (
         "answers, states",

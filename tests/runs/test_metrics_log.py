@@ -23,7 +23,7 @@ from t2t_lite.runs.metrics_log import METRICS_FILE, Report, flops_before, read_m
 
 FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
-    "flops_per_second utilisation"
+    "flops_per_second utilisation trained_seconds goodput"
 ).split()
 COST = TransformerCost(TransformerHParams(num_layers=1, d_model=16, d_ff=32, num_heads=2), target_vocab_size=50)
 
@@ -194,7 +194,7 @@ def test_tensorboard_gets_the_same_numbers_in_groups(tmp_path: Path) -> None:
     report.close()
     found = {tag: (step, float(tf.make_ndarray(value.tensor))) for tag, (step, value) in _events(tmp_path).items()}
     train = "loss learning_rate source_tokens target_tokens padded_tokens grad_norm flops skipped_batches".split()
-    speed = "tokens_per_second input_seconds flops_per_second utilisation".split()
+    speed = "tokens_per_second input_seconds flops_per_second utilisation trained_seconds goodput".split()
     assert set(FIELDS) | {"skipped_batches"} == {"step", *train, *speed}
     assert set(found) == {*(f"train/{name}" for name in train), *(f"speed/{name}" for name in speed), "dev/bleu"}
     assert found["train/loss"] == (3, 2.5)

@@ -59,7 +59,17 @@ def test_only_the_last_entry_can_run_and_one_without_an_end_was_killed(tmp_path:
     ]
 
 
-@pytest.mark.parametrize("text", ['{"starts": [{"comm', '{"format": 1, "starts": 3}', "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"starts": [{"comm',
+        '{"format": 1, "starts": 3}',
+        "\xff",
+        '{"format": 1, "starts": [3]}',
+        '{"format": 1, "starts": [{"request": {}, "start": "2026-11-23", "end": null, "status": "killed"}]}',
+        '{"format": 1, "starts": [{"request": 0, "start": "2026-11-23T09:41:18Z", "end": null, "status": "killed"}]}',
+    ],
+)
 def test_a_damaged_file_is_kept_and_said(tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / RUN_FILE).write_bytes(text.encode("latin-1"))
     _start(tmp_path)

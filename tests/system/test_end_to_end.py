@@ -22,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 TRAINING_FIELDS = (
     "step loss learning_rate source_tokens target_tokens padded_tokens tokens_per_second input_seconds grad_norm flops "
-    "flops_per_second utilisation"
+    "flops_per_second utilisation trained_seconds goodput"
 ).split()
 EVALUATION_FIELDS = "step dev_loss dev_perplexity dev_accuracy dev_bleu".split()
 AWKWARD = ["", "The doors\u2028are new.", "   ", "He brings\u0085me a table."]  # U+2028 and U+0085 end no line here
@@ -64,6 +64,7 @@ def test_the_trainer_writes_all_it_promises(folder: Path) -> None:
     assert training[-1]["loss"] < training[0]["loss"] - 1
     assert all(0 < row["target_tokens"] < row["padded_tokens"] <= 30 * 2 * 1024 for row in training)
     assert all(0 < row["utilisation"] <= 1 for row in training)
+    assert all(0 < row["goodput"] < 1 for row in training)
     for row in evaluations:
         assert row["dev_perplexity"] == pytest.approx(np.exp(row["dev_loss"]))
     hparams = json.loads((folder / "hparams.json").read_text())

@@ -274,7 +274,7 @@ def test_a_whole_run_that_is_ahead_writes_what_one_does_that_is_not(
         run = trainer.Trainer(tmp_path / f"{ahead} {early_stopping}", spec, toy_store)
         run.begin()
         run.run()
-        clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+        clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation", "trained_seconds", "goodput")
         lines = [{k: v for k, v in line.items() if k not in clock} for line in read_metrics(run.output_dir)]
         paths = list_checkpoints(run.output_dir)
         weights = [tf.train.load_checkpoint(path).get_tensor(WEIGHT) for path in paths]

@@ -120,7 +120,8 @@ def test_so_it_does_where_operations_have_several_threads(tmp_path: Path) -> Non
 
 
 def _note(folder: Path, *starts: dict[str, Any]) -> Path:
-    here = {"version": local_version(), "keras": keras.__version__}
+    here: dict[str, Any] = {"version": local_version(), "keras": keras.__version__, "request": {}}
+    here |= {"start": "2026-11-28T00:00:00Z", "end": None, "status": "killed"}
     (folder / "run.json").write_text(json.dumps({"format": 1, "starts": [{**here, **start} for start in starts]}))
     return folder
 

@@ -6,6 +6,7 @@ devices it is killed in the middle, after its checkpoint.
 
 import dataclasses
 import json
+import re
 import signal
 import time
 from multiprocessing.process import BaseProcess
@@ -72,7 +73,7 @@ def _metrics(folder: Path) -> list[dict[str, Any]]:
 
 def _updates(folder: Path) -> list[dict[str, Any]]:
     """The training lines, without the fields that depend on a clock."""
-    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation")
+    clock = ("tokens_per_second", "input_seconds", "flops_per_second", "utilisation", "trained_seconds", "goodput")
     return [{k: v for k, v in line.items() if k not in clock} for line in _metrics(folder) if "loss" in line]
 
 
@@ -195,7 +196,14 @@ def test_another_recipe_is_refused_and_changes_nothing(killed: Runs) -> None:
 
 @pytest.mark.commit("killed")
 def test_the_command_says_that_it_resumes_and_with_other_code(runs: Runs) -> None:
-    remark, _ = Path(f"{runs.in_two}.out").read_text(encoding="utf-8").split("Resuming from step 10 of 20.\nmodel:    ")
+    said = Path(f"{runs.in_two}.out").read_text(encoding="utf-8")
+    remark, after = said.split("Resuming from step 10 of 20.\nmodel:    ")
+    shares = re.findall(
+        r"^goodput:  (\d+)% of the .+ since the run began, with 2 starts, went into", after, re.MULTILINE
+    )
+    assert len(shares) == 2  # at the start and at the end
+    assert all(int(share) < 100 for share in shares)
+    assert [line["goodput"] for line in _metrics(runs.in_two) if "goodput" in line][-1] < 1
     other_code = (
         "From step 11 on the last bits of the weights may differ from those of a run that was never stopped: "
         f"t2t-lite {OTHER_CODE} -> {local_version()}.\n"
