@@ -24,11 +24,13 @@ class PlannedBatch:
 
     rows: int64 [rows, slots] ids of pairs, -1 where empty; one slot per row unless packed.
     source_length, target_length: width of the padded arrays.
+    epoch: from 0.
     """
 
     rows: Array
     source_length: int
     target_length: int
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Plan(abc.ABC):
         max_length: pairs with a longer side are left out.
         seed: of the shuffling.
         folder: of the prepared data, in which an index of many millions of pairs is kept; None: there is none.
+        fill: share of the lengths that tokens fill on average, of source and target; for the statistics.
 
     Attributes:
         steps_per_epoch: batches of an epoch, the same number in each.
@@ -99,9 +102,10 @@ class Plan(abc.ABC):
         max_length: int,
         seed: int,
         folder: Path | None = None,
+        fill: tuple[float, float] = (1.0, 1.0),
     ) -> None:
         self._index = PlanIndex(folder, source_lengths, target_lengths)
-        self._lengths = (source_lengths, target_lengths)
+        self._lengths, self._fill = (source_lengths, target_lengths), fill
         kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
         if not len(kept):
             raise DataError(
@@ -128,8 +132,8 @@ class Plan(abc.ABC):
             pairs=len(self._kept),
             left_out=self.left_out,
             steps=self.steps_per_epoch,
-            source_tokens=int(self._lengths[0][self._kept].sum(dtype=np.int64)),
-            target_tokens=int(self._lengths[1][self._kept].sum(dtype=np.int64)),
+            source_tokens=int(self._fill[0] * self._lengths[0][self._kept].sum(dtype=np.int64)),
+            target_tokens=int(self._fill[1] * self._lengths[1][self._kept].sum(dtype=np.int64)),
             source_places=sum(count * shape.rows * shape.source_length for count, shape in self._shapes),
             target_places=sum(count * shape.rows * shape.target_length for count, shape in self._shapes),
             shapes=sum(count > 0 for count, _ in self._shapes),
@@ -156,7 +160,7 @@ class BucketPlan(Plan):
         rows = np.full(bucket.rows, -1, np.int64)
         ids = members[b][n * bucket.rows : (n + 1) * bucket.rows]
         rows[: len(ids)] = self._kept[ids]
-        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
+        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length, epoch)
 
     def _shuffle(self, epoch: int) -> tuple[list[Array], Array]:
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""

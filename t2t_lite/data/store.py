@@ -11,6 +11,8 @@ dev.source.txt              dev and test only: the text itself, for BLEU; as JSO
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import hashlib
@@ -22,6 +24,7 @@ from typing import Any, cast
 import numpy as np
 
 from t2t_lite.data import vocabulary_files
+from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.errors import DataError
 from t2t_lite.files import StrPath, odd_file, read_json, sha256_of
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -42,8 +45,6 @@ class Tokens:
         data: memory-mapped ids, uint16 or uint32, [number of ids].
         offsets: memory-mapped int64 [n + 1].
         lengths: int32 [n], EOS included.
-
-    Args:
         size: number of pieces in the vocabulary; all ids are below it, unless the file is damaged.
         path: of the file of ids, for messages.
     """
@@ -51,7 +52,7 @@ class Tokens:
     def __init__(self, data: np.ndarray, offsets: np.ndarray, size: int, path: Path) -> None:
         self.data = data
         self.offsets = offsets
-        self._size, self.path = size, path
+        self.size, self.path = size, path
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -65,12 +66,18 @@ class Tokens:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets).astype(np.int32)
 
+    def take(self, pairs: np.ndarray) -> np.ndarray:
+        """Returns the ids of some sequences, int [n], one sequence after the other."""
+        lengths = self.lengths[pairs].astype(np.int64)
+        ends = np.cumsum(lengths)
+        return self.data[np.arange(lengths.sum()) + np.repeat(self.offsets[pairs] - ends + lengths, lengths)]
+
     def check(self, ids: np.ndarray) -> None:
         """Raises DataError if one of `ids`, read from here, belongs to no piece; a GPU would compute with zeros."""
         largest = int(ids.max(initial=0))
-        if largest >= self._size:
+        if largest >= self.size:
             raise DataError(
-                f"{self.path} is damaged: it holds the id {largest:,}, and the vocabulary has {self._size:,} pieces. "
+                f"{self.path} is damaged: it holds the id {largest:,}, and the vocabulary has {self.size:,} pieces. "
                 f"{_remedy(self.path.parent)}"
             )
 
@@ -90,6 +97,29 @@ class TokenSplit:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of source and target for which a batch has room, int32 [n]."""
+        return self.source.lengths, self.target.lengths
+
+    @property
+    def fill(self) -> tuple[float, float]:
+        """Share of that room that tokens fill on average, of source and target."""
+        return 1.0, 1.0
+
+    @property
+    def remark(self) -> str:
+        """What a run says of the pieces before it begins; "" for nothing."""
+        return ""
+
+    def expected_lengths(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of source and target of some pairs, on average over the epochs, int32 [pairs]."""
+        return self.source.lengths[pairs], self.target.lengths[pairs]
+
+    def cut(self, planned: PlannedBatch) -> tuple[TokenSplit, PlannedBatch]:
+        """Returns a split that has the tokens of a batch, and the batch with the numbers of its pairs there."""
+        return self, planned
 
 
 class Store:

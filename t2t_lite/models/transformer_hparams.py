@@ -111,6 +111,12 @@ class TransformerHParams(HParams):
                 f"hparams: guided_alignment={self.guided_alignment} and remat=true exclude each other: attention that "
                 "is computed again has no gradient of its own. Leave one of them out."
             )
+        if self.guided_alignment and self.bpe_dropout:
+            raise UsageError(
+                f"hparams: guided_alignment={self.guided_alignment} and bpe_dropout={self.bpe_dropout} exclude each "
+                "other: the links of the data are between the pieces that are cut without dropout. Leave one of them "
+                "out."
+            )
         if self.attention_window and self.max_relative_position:
             raise UsageError(
                 f"hparams: attention_window={self.attention_window} and max_relative_position="

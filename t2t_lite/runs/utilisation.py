@@ -39,7 +39,7 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 
 def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
-    """Model FLOPs of the first `steps` updates of a run, exactly."""
+    """Model FLOPs of the first `steps` updates of a run; exactly, unless pieces are drawn anew in each epoch."""
     epochs, rest = divmod(steps, plan.steps_per_epoch)
 
     def of(first: int, last: int) -> int:
@@ -47,7 +47,7 @@ def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int) -> int:
         for step in range(first, last + 1):
             rows = plan.batch(step).rows
             pairs = rows[rows >= 0]
-            total += cost.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
+            total += cost.training_flops(*split.expected_lengths(pairs))
         return total
 
     # Each epoch has all pairs once, so the first stands for all but the last.
