@@ -69,6 +69,12 @@ def test_an_override_is_read_as_its_fields_type(text: str, name: str, value: Any
             "attention_window=8,attention_score=additive",
             "attention_score=additive and attention_window=8 exclude each other",
         ),
+        ("positions=rotary,max_relative_position=4", "positions=rotary and max_relative_position=4 exclude each other"),
+        (
+            "positions=rotary,attention_score=additive",
+            "positions=rotary and attention_score=additive exclude each other",
+        ),
+        ("positions=rotary,d_k=5", "positions=rotary turns pairs of a head's numbers, and d_k=5 is odd"),
         (
             "attention_window=8,max_relative_position=4",
             "attention_window=8 and max_relative_position=4 exclude each other",

@@ -38,21 +38,22 @@ class Block(NoBuildTrace, RecipeLayer):
         return {**super().get_config(), "experts": self.experts}
 
     def make_self_attention(self) -> MultiHeadAttention:
-        return self._make_attention("self_attention", self.hparams.max_relative_position)
+        reach, rotary = self.hparams.max_relative_position, self.hparams.positions == "rotary"
+        return self._make_attention("self_attention", max_relative_position=reach, rotary=rotary)
 
     def make_cross_attention(self) -> MultiHeadAttention:
-        return self._make_attention("memory_attention", 0)
+        return self._make_attention("memory_attention")
 
-    def _make_attention(self, name: str, max_relative_position: int) -> MultiHeadAttention:
+    def _make_attention(self, name: str, **positions: Any) -> MultiHeadAttention:
         hparams = self.hparams
         return MultiHeadAttention(
             hparams.num_heads,
             *hparams.head_sizes,
             hparams.attention_dropout,
             gain=1.0 if hparams.initial_weights == "glorot" else 0.5**0.5,
-            max_relative_position=max_relative_position,
             biases=hparams.attention_biases,
             score=hparams.attention_score,
+            **positions,
             dtype=self.dtype_policy.name,
             name=name,
         )

@@ -34,9 +34,10 @@ class TransformerHParams(HParams):
     norm_epsilon: float = field(
         1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (1e-12, 1.0)
     )
-    positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "none"] = field(
+    positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "rotary", "none"] = field(
         "sinusoidal",
-        "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines; opennmt: from 1",
+        "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines; opennmt: from 1; "
+        "rotary: in self-attention (Su et al., 2021)",
     )
     max_positions: int = field(1024, "rows of the table of learned positions", (1, 10_000_000))
     max_relative_position: int = field(
@@ -129,10 +130,21 @@ class TransformerHParams(HParams):
                 f"hparams: attention_score=additive and {name}={getattr(self, name)} exclude each other: additive "
                 f"scores are computed for all pairs of positions. Leave {name} at 0, or take attention_score=dot."
             )
+        if self.positions == "rotary" and (self.max_relative_position or self.attention_score == "additive"):
+            name = "max_relative_position" if self.max_relative_position else "attention_score"
+            raise UsageError(
+                f"hparams: positions=rotary and {name}={getattr(self, name)} exclude each other: products of "
+                f"queries and keys tell how far apart they are already. Leave {name} out, or take other positions."
+            )
         if not (self.d_k and self.d_v) and self.d_model % self.num_heads:
             raise UsageError(
                 f"hparams: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 "choose another number of heads or give d_k and d_v."
+            )
+        if self.positions == "rotary" and self.head_sizes[0] % 2:
+            raise UsageError(
+                f"hparams: positions=rotary turns pairs of a head's numbers, and d_k={self.head_sizes[0]} is odd. Give "
+                "an even d_k, or take other positions."
             )
 
     def check_asked(self, names: Collection[str]) -> None:
