@@ -188,7 +188,8 @@ class Transformer:
 
     Args:
         weights: from `weights_of`.
-        norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
+        norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm;
+            "deep": LayerNorm(alpha x + Sublayer(x)).
         num_decoder_layers: 0 means num_layers.
         positions: "sinusoidal", "tensor2tensor", "opennmt", "rotary", "none"; a table in the weights takes precedence.
         score: of attention, "scaled" or "dot"; vectors of additive scores in the weights take precedence.
@@ -275,7 +276,14 @@ class Transformer:
     def _residual(self, x: Array, around: str, sublayer: Callable[[Array], Array]) -> Array:
         if self.norm == "pre":
             return x + sublayer(self._layer_norm(x, f"{around}/layer_norm"))
-        return self._layer_norm(x + sublayer(x), f"{around}/layer_norm")
+        return self._layer_norm(self._alpha(around) * x + sublayer(x), f"{around}/layer_norm")
+
+    def _alpha(self, around: str) -> float:
+        """Of DeepNorm (Wang et al., 2022, Figure 2) with N encoder and M decoder layers; 1 with "post"."""
+        n, m = self.num_layers, self.num_decoder_layers or self.num_layers
+        if self.norm == "post":
+            return 1.0
+        return float(0.81 * (n**4 * m) ** (1 / 16) if around.startswith("encoder") else (3 * m) ** (1 / 4))
 
     def _end(self, x: Array, stack: str) -> Array:
         return self._layer_norm(x, f"{stack}/final_norm") if self.norm == "pre" else x

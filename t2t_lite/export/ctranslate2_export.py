@@ -41,7 +41,7 @@ _EXPRESSED = {
     *("output_bias", "attention_biases", "share_embeddings", "share_between_vocabularies", "activation"),
     "alignment_layer",
 }
-_NOT_EXPRESSED = {"positions": "rotary"}  # values of these that it has not
+_NOT_EXPRESSED = {"positions": "rotary", "norm": "deep"}  # values of these that it has not
 # Settings that change no output.
 _OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat", "guided_alignment"}
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run

@@ -40,6 +40,7 @@ class MultiHeadAttention(keras.layers.Layer):
             values would add a constant to the output, which the output's bias already covers.
         score: of a query and a key: "scaled" as in the paper, "dot" without 1 / sqrt(d_k), or "additive".
         rotary: whether self-attention has the positions of `layers.rotary`.
+        beta: the initial W^V and W^O are multiplied by this; that of DeepNorm (Wang et al., 2022).
 
     Call arguments:
         x: [B, T, D], the queries' side.
@@ -70,12 +71,13 @@ class MultiHeadAttention(keras.layers.Layer):
         biases: bool = False,
         score: str = "scaled",
         rotary: bool = False,
+        beta: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v, self.gain = num_heads, d_k, d_v, gain
         self.max_relative_position, self.biases, self.score = max_relative_position, biases, score
-        self.rotary = rotary
+        self.rotary, self.beta = rotary, beta
         self.score_vector: Any = None
         self.query_bias: Any = None
         self.output_bias: Any = None
@@ -92,8 +94,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
         self.query = matrix("query", (d_model, self.num_heads * self.d_k), self.gain)
         self.key = matrix("key", (d_memory, self.num_heads * self.d_k), self.gain)
-        self.value = matrix("value", (d_memory, self.num_heads * self.d_v), self.gain)
-        self.output_kernel = matrix("output", (self.num_heads * self.d_v, d_model))
+        self.value = matrix("value", (d_memory, self.num_heads * self.d_v), self.gain * self.beta)
+        self.output_kernel = matrix("output", (self.num_heads * self.d_v, d_model), self.beta)
         if self.biases:
             self.query_bias = self.add_weight(
                 name="query_bias", shape=(self.num_heads * self.d_k,), initializer="zeros"

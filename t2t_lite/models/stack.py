@@ -29,10 +29,12 @@ class Block(NoBuildTrace, RecipeLayer):
     """
 
     hparams: TransformerHParams
+    side: ClassVar[str]  # "encoder" or "decoder"
 
     def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
         super().__init__(hparams, **kwargs)
         self.experts = experts
+        self._alpha, self._beta = hparams.deep_norm[self.side]
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "experts": self.experts}
@@ -53,6 +55,7 @@ class Block(NoBuildTrace, RecipeLayer):
             gain=1.0 if hparams.initial_weights == "glorot" else 0.5**0.5,
             biases=hparams.attention_biases,
             score=hparams.attention_score,
+            beta=self._beta,
             **positions,
             dtype=self.dtype_policy.name,
             name=name,
@@ -68,13 +71,14 @@ class Block(NoBuildTrace, RecipeLayer):
             hparams.relu_dropout,
             fan_in=fan_in,
             activation=hparams.activation,
+            beta=self._beta,
             dtype=dtype,
             name="feed_forward",
         )
 
     def make_residual(self, name: str) -> Residual:
-        hparams = self.hparams
-        return Residual(hparams.norm, hparams.dropout, hparams.norm_epsilon, dtype=self.dtype_policy.name, name=name)
+        hparams, how = self.hparams, {"dtype": self.dtype_policy.name, "name": name}
+        return Residual(hparams.norm, hparams.dropout, hparams.norm_epsilon, self._alpha, **how)
 
 
 class Stack(Block):

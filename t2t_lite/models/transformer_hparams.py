@@ -28,8 +28,10 @@ class TransformerHParams(HParams):
     d_k: int = field(0, "size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)", (0, 65_536))
     d_v: int = field(0, "size of a head's values; 0: d_model / num_heads", (0, 65_536))
     num_decoder_layers: int = field(0, "layers of the decoder, if not num_layers; 0: num_layers", (0, 256))
-    norm: Literal["post", "pre"] = field(
-        "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
+    norm: Literal["post", "pre", "deep"] = field(
+        "post",
+        "LayerNorm(x + Sublayer(x)) (section 3.1), x + Sublayer(LayerNorm(x)), or DeepNorm, LayerNorm(alpha x + "
+        "Sublayer(x)) with smaller initial weights, for many layers (Wang et al., 2022)",
     )
     norm_epsilon: float = field(
         1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (1e-12, 1.0)
@@ -136,6 +138,11 @@ class TransformerHParams(HParams):
                 f"hparams: positions=rotary and {name}={getattr(self, name)} exclude each other: products of "
                 f"queries and keys tell how far apart they are already. Leave {name} out, or take other positions."
             )
+        if self.norm == "deep" and self.initial_weights != "glorot":
+            raise UsageError(
+                f"hparams: norm=deep and initial_weights={self.initial_weights} exclude each other: DeepNorm has "
+                "initial weights of its own. Add initial_weights=glorot, from which it makes them."
+            )
         if not (self.d_k and self.d_v) and self.d_model % self.num_heads:
             raise UsageError(
                 f"hparams: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
@@ -167,6 +174,18 @@ class TransformerHParams(HParams):
     def decoder_layers(self) -> int:
         """Layers of the decoder."""
         return self.num_decoder_layers or self.num_layers
+
+    @property
+    def deep_norm(self) -> dict[str, tuple[float, float]]:
+        """alpha and beta of DeepNorm for N layers in the encoder and M in the decoder; 1 unless norm is "deep".
+
+        Source: Wang et al. (2022), "DeepNet: Scaling Transformers to 1,000 Layers", arXiv 2203.00555, Figure 2.
+        """
+        if self.norm != "deep":
+            return dict.fromkeys(("encoder", "decoder"), (1.0, 1.0))
+        n, m = self.num_layers, self.decoder_layers
+        depth = float(n**4 * m) ** (1 / 16)
+        return {"encoder": (0.81 * depth, 0.87 / depth), "decoder": ((3 * m) ** 0.25, (12 * m) ** -0.25)}
 
     @property
     def aligning_layer(self) -> int:
