@@ -26,7 +26,7 @@ _AHEAD = 4  # batches made before they are asked for
 def make_plan(split: TokenSplit, batch: BatchGroup, seed: int) -> Plan:
     """Returns the plan of a recipe's batches over the pairs of `split`."""
     kind: type[Plan] = PackedPlan if batch.packing else BucketPlan
-    how: dict[str, Any] = {"folder": split.source.path.parent, "fill": split.fill}
+    how: dict[str, Any] = {"folder": split.source.path.parent, "fill": split.fill, "times": split.times}
     return kind(*split.lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed, **how)
 
 

@@ -1,8 +1,8 @@
 """Plan of batches: which pairs form batch N, as a function of (lengths, seed, step) alone, in NumPy.
 
-Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of similar lengths share a
-bucket, whose batches all have one shape. Pairs left over in a bucket move up to the next larger one, so at most one
-batch per epoch has empty rows.
+Every pair is used once per epoch, or as often as language_runs.py says, in an order shuffled over the whole data set.
+Pairs of similar lengths share a bucket, whose batches all have one shape. Pairs left over in a bucket move up to the
+next larger one, so at most one batch per epoch has empty rows.
 """
 
 import abc
@@ -37,7 +37,7 @@ class PlannedBatch:
 class PlanStatistics:
     """Sums over one epoch (section 5.1); tokens are pieces with end symbols, and a place holds a token or padding."""
 
-    pairs: int
+    pairs: int  # of an epoch, each as often as it is used
     left_out: int  # pairs with a side longer than max_length
     steps: int
     source_tokens: int
@@ -84,6 +84,7 @@ class Plan(abc.ABC):
         seed: of the shuffling.
         folder: of the prepared data, in which an index of many millions of pairs is kept; None: there is none.
         fill: share of the lengths that tokens fill on average, of source and target; for the statistics.
+        times: int [n], how often an epoch has each pair; None: once.
 
     Attributes:
         steps_per_epoch: batches of an epoch, the same number in each.
@@ -103,8 +104,9 @@ class Plan(abc.ABC):
         seed: int,
         folder: Path | None = None,
         fill: tuple[float, float] = (1.0, 1.0),
+        times: Array | None = None,
     ) -> None:
-        self._index = PlanIndex(folder, source_lengths, target_lengths)
+        self._index = PlanIndex(folder, source_lengths, target_lengths, *([] if times is None else [times]))
         self._lengths, self._fill = (source_lengths, target_lengths), fill
         kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
         if not len(kept):
@@ -112,9 +114,10 @@ class Plan(abc.ABC):
                 f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
                 "sides; raise max_length or check the data."
             )
-        self._kept = kept.astype(np.int32) if len(source_lengths) < 2**31 else kept
         self._seed = seed
-        self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
+        self.max_length, self.left_out = max_length, len(source_lengths) - len(kept)
+        kept = kept if times is None else np.repeat(kept, times[kept])
+        self._kept = kept.astype(np.int32) if max(len(kept), len(source_lengths)) < 2**31 else kept
         self._shapes = self._arrange(batch_tokens)
         self.steps_per_epoch = sum(count for count, _ in self._shapes)
 

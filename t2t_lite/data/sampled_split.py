@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.data.language_runs import repetitions
 from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.store import SIDES, Store, Tokens, TokenSplit
 from t2t_lite.groups import BatchGroup
@@ -24,12 +25,15 @@ _FIT = 0.99  # share of the draws for which there is room
 
 
 def training_split(store: Store, batch: BatchGroup, seed: int) -> TokenSplit:
-    """Returns the training pairs as a recipe reads them; UsageError as `make_sampler`.
+    """Returns the training pairs as a recipe reads them; UsageError as `make_sampler` and `repetitions`.
 
     Args:
         seed: of the run.
     """
     split = store.split("train")
+    if batch.sampling_temperature != 1:
+        runs = store.manifest["splits"]["train"].get("languages")
+        split = dataclasses.replace(split, times=repetitions(runs, batch.sampling_temperature))
     if not batch.bpe_dropout:
         return split
     vocabularies = dict(zip(SIDES, (store.source_vocabulary, store.target_vocabulary), strict=True))

@@ -88,12 +88,14 @@ class TokenSplit:
 
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
     weights: float32 [n], of each pair; None: all count the same.
+    times: int64 [n], how often an epoch has each pair; None: once.
     """
 
     source: Tokens
     target: Tokens
     alignment: Tokens | None = None
     weights: np.ndarray | None = None
+    times: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.source)
@@ -276,6 +278,10 @@ def _check_form(manifest: dict[str, Any]) -> None:
             wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
             if facts["text"] and side in SIDES:
                 wanted[f"{name}.{side}.txt"] = None
+    if (runs := manifest["splits"]["train"].get("languages")) and manifest["splits"]["train"]["pairs"] != sum(
+        count for _, _, count in runs
+    ):
+        raise ValueError("the languages of its pairs are those of more or fewer")
     if WEIGHTS in sizes:
         wanted[WEIGHTS] = manifest["splits"]["train"]["pairs"] * 4
     if any(size not in (None, sizes[name]) for name, size in wanted.items()):

@@ -55,7 +55,7 @@ def _by_pair(split: SampledSplit, group: BatchGroup, epoch: int, seed: int = 1) 
 
 def test_what_is_drawn_depends_on_seed_epoch_and_pair_alone(store: Store) -> None:
     first = _by_pair(_split(store), GROUP, 0)
-    packed = BatchGroup(200, 60, True, GROUP.bpe_dropout)
+    packed = BatchGroup(200, 60, True, bpe_dropout=GROUP.bpe_dropout)
     assert _by_pair(_split(store, packed), packed, 0) == first  # other batches, rows and neighbours
     second, other = _by_pair(_split(store), GROUP, 1), _by_pair(_split(store, seed=2), GROUP, 0, seed=2)
     assert first.keys() == second.keys() == other.keys() == set(range(PAIRS))
