@@ -45,8 +45,9 @@ def training_split(store: Store, batch: BatchGroup, seed: int) -> TokenSplit:
         growth.append(float(drawn.sum() / before.sum()))
         # The mean grows with the length, and the deviation with its root.
         margin = np.quantile((drawn - growth[-1] * before) / np.sqrt(before), _FIT)
-        most = np.ceil(growth[-1] * tokens.lengths + margin * np.sqrt(tokens.lengths)).astype(np.int32)
-        room.append(np.maximum(np.minimum(most, batch.max_length), tokens.lengths))
+        every = np.arange(int(tokens.lengths.max()) + 1)
+        most = np.minimum(np.ceil(growth[-1] * every + margin * np.sqrt(every)), batch.max_length)
+        room.append(np.maximum(most, every).astype(np.int32)[tokens.lengths])
     given: dict[str, Any] = {field.name: getattr(split, field.name) for field in dataclasses.fields(TokenSplit)}
     return SampledSplit(**given, samplers=tuple(samplers), seed=seed, growth=tuple(growth), room=tuple(room))
 
