@@ -10,6 +10,7 @@ from . import marian as marian
 from . import moe as moe
 from . import parsing as parsing
 from . import rnn as rnn
+from . import student as student
 from . import table3 as table3
 from . import tensor2tensor as tensor2tensor
 from . import tiny as tiny

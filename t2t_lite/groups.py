@@ -89,6 +89,18 @@ class BatchGroup:
         256, "training leaves out pairs with a longer side; in pieces, with the end symbol", (1, 10_000_000)
     )
     packing: bool = field(False, "several pairs per row of max_length, instead of buckets by length")
+    sampling_temperature: float = field(
+        1.0,
+        "T of data in several pairs of languages: those with n pairs have a share of n^(1 / T) of an epoch "
+        "(Arivazhagan et al., 2019; 5 there); 1: of n, each pair once",
+        (1, 1e6),
+    )
+    bpe_dropout: float = field(
+        0.0,
+        "each epoch cuts text anew: in BPE so large a share of the merges is dropped (Provilkov et al., 2020; 0.1 "
+        "there), in unigram pieces are drawn with this alpha (Kudo, 2018; 0.1 to 0.5 there); 0: off",
+        FRACTION,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

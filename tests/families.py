@@ -49,6 +49,7 @@ _VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "window": {"attention_window": 5},
         "relative": RELATIVE,
         "additive": {"attention_score": "additive"},
+        "rotary": {"positions": "rotary"},
         "opennmt": OPENNMT,
         "swiglu": {"ffn": "gated", "activation": "swish"},
     },

@@ -32,7 +32,7 @@ class PlainCache:
         self.bias = masks.bias((owners[None, :] == places[:, None])[None, None])
         self.positions = np.concatenate([[0], np.repeat(np.arange(index + 1), self._beam_size)])
         for layer in self.layers:
-            layer.distances = self.positions[None] - index
+            layer.position, layer.distances = index, self.positions[None] - index
         return self
 
 

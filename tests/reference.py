@@ -62,6 +62,19 @@ def relative_attention(q: Array, k: Array, v: Array, a_k: Array, a_v: Array, all
     return out
 
 
+def turn(x: Array) -> Array:
+    """Su et al. (2021), equations (14) and (15): row m of x [..., T, K] times the transpose of the matrix R_m."""
+    size, out = x.shape[-1], np.empty_like(x)
+    for m in range(x.shape[-2]):
+        matrix = np.zeros((size, size))
+        for i in range(size // 2):
+            angle = m * 10000 ** (-2 * i / size)
+            sine, cosine = np.sin(angle), np.cos(angle)
+            matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[cosine, -sine], [sine, cosine]]
+        out[..., m, :] = x[..., m, :] @ matrix.T
+    return out
+
+
 def multi_head(
     x: Array,
     memory: Array,
@@ -75,18 +88,21 @@ def multi_head(
     relative: tuple[Array, Array] | None = None,
     score: str = "scaled",
     vectors: Array | None = None,
+    rotary: bool = False,
 ) -> Array:
     """Section 3.2.2: Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     W_i is the i-th block of columns of W. allowed: [B, T, S], or what broadcasts to it. Not in the paper: biases
     (b^Q, b^O), which are added to the queries and to the output; relative (a^K, a^V), as in `relative_attention`;
-    vectors, one per head, as in `additive_attention`; score, as in `attention`.
+    vectors, one per head, as in `additive_attention`; score, as in `attention`; rotary, as in `turn`.
     """
     b_q, b_o = biases if biases is not None else (np.zeros(w_q.shape[1]), np.zeros(w_o.shape[1]))
     outputs = []
     for i in range(heads):
         q, k, v, b = (np.split(w, heads, axis=-1)[i] for w in (w_q, w_k, w_v, b_q))
         arrays = (x @ q + b, memory @ k, memory @ v)
+        if rotary:
+            arrays = (turn(arrays[0]), turn(arrays[1]), arrays[2])
         if vectors is not None:
             outputs.append(additive_attention(*arrays, vectors[i], allowed))
         elif relative:
@@ -172,9 +188,10 @@ class Transformer:
 
     Args:
         weights: from `weights_of`.
-        norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm.
+        norm: "post": LayerNorm(x + Sublayer(x)) (section 3.1); "pre": x + Sublayer(LayerNorm(x)), and a last norm;
+            "deep": LayerNorm(alpha x + Sublayer(x)).
         num_decoder_layers: 0 means num_layers.
-        positions: "sinusoidal", "tensor2tensor", "opennmt", "none"; a position table in the weights takes precedence.
+        positions: "sinusoidal", "tensor2tensor", "opennmt", "rotary", "none"; a table in the weights takes precedence.
         score: of attention, "scaled" or "dot"; vectors of additive scores in the weights take precedence.
         norm_epsilon: of layer normalisation.
         activation: of the feed-forward networks; these are gated if the weights have gates.
@@ -225,7 +242,7 @@ class Transformer:
             x[:, 0] += self.weights.get("start_vector", 0.0)
         if learned is not None:
             return x + learned[np.minimum(positions, len(learned) - 1)]
-        if self.positions == "none":
+        if self.positions in ("none", "rotary"):
             return x
         made_by = sinusoids if self.positions == "sinusoidal" else sines_then_cosines
         return x + made_by(positions + (self.positions == "opennmt"), table.shape[1])
@@ -243,7 +260,7 @@ class Transformer:
 
         def sublayer(y: Array) -> Array:
             from_ = y if memory is None else memory
-            more = biases or None, relative or None, self.score, vectors
+            more = biases or None, relative or None, self.score, vectors, self.positions == "rotary" and memory is None
             return multi_head(y, from_, *matrices, self.num_heads, allowed, *more)
 
         return self._residual(x, around, sublayer)
@@ -259,7 +276,14 @@ class Transformer:
     def _residual(self, x: Array, around: str, sublayer: Callable[[Array], Array]) -> Array:
         if self.norm == "pre":
             return x + sublayer(self._layer_norm(x, f"{around}/layer_norm"))
-        return self._layer_norm(x + sublayer(x), f"{around}/layer_norm")
+        return self._layer_norm(self._alpha(around) * x + sublayer(x), f"{around}/layer_norm")
+
+    def _alpha(self, around: str) -> float:
+        """Of DeepNorm (Wang et al., 2022, Figure 2) with N encoder and M decoder layers; 1 with "post"."""
+        n, m = self.num_layers, self.num_decoder_layers or self.num_layers
+        if self.norm == "post":
+            return 1.0
+        return float(0.81 * (n**4 * m) ** (1 / 16) if around.startswith("encoder") else (3 * m) ** (1 / 4))
 
     def _end(self, x: Array, stack: str) -> Array:
         return self._layer_norm(x, f"{stack}/final_norm") if self.norm == "pre" else x

@@ -48,7 +48,7 @@ def test_an_override_is_read_as_its_fields_type(text: str, name: str, value: Any
         ("dropout=much", "dropout=much is not a number"),
         ("dropout=nan", "dropout=nan is not a finite number"),
         ("packing=maybe", "packing=maybe is not true or false"),
-        ("norm=prae", "norm=prae is not one of: post, pre. Did you mean 'pre'"),
+        ("norm=prae", "norm=prae is not one of: post, pre, deep. Did you mean 'pre'"),
         ("num_layers=0", "num_layers=0 must be from 1 to 256"),
         ("norm_epsilon=0", "norm_epsilon=0.0 must be from 1e-12 to"),
         ("dropout=1", "dropout=1.0 must be from 0 to below 1"),
@@ -69,6 +69,13 @@ def test_an_override_is_read_as_its_fields_type(text: str, name: str, value: Any
             "attention_window=8,attention_score=additive",
             "attention_score=additive and attention_window=8 exclude each other",
         ),
+        ("positions=rotary,max_relative_position=4", "positions=rotary and max_relative_position=4 exclude each other"),
+        (
+            "positions=rotary,attention_score=additive",
+            "positions=rotary and attention_score=additive exclude each other",
+        ),
+        ("norm=deep,initial_weights=fairseq012", "norm=deep and initial_weights=fairseq012 exclude each other"),
+        ("positions=rotary,d_k=5", "positions=rotary turns pairs of a head's numbers, and d_k=5 is odd"),
         (
             "attention_window=8,max_relative_position=4",
             "attention_window=8 and max_relative_position=4 exclude each other",

@@ -59,11 +59,13 @@ def dataset(
 
     load_tensorflow()
     from t2t_lite.data.pipeline import assemble, by_length, make_plan
+    from t2t_lite.data.sampled_split import training_split
     from t2t_lite.data.shards import never
     from t2t_lite.data.windows import planned_batches
 
     store, recipe = _open(source, hparams, overrides, usr_dir and os.path.expanduser(usr_dir))
-    tokens, batch = store.split(split), recipe.batch
+    batch = recipe.batch
+    tokens = training_split(store, batch, recipe.seed) if split == "train" else store.split(split)
     if split != "train":
         if (first_step, steps, epochs) != (1, None, None):
             raise UsageError(f"first_step, steps and epochs are for the split 'train'; {split!r} is read once.")

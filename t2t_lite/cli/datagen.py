@@ -84,9 +84,11 @@ def _run(args: argparse.Namespace) -> int:
         print(warning, file=sys.stderr)
     if args.describe:
         from t2t_lite.data.pipeline import make_plan
+        from t2t_lite.data.sampled_split import training_split
 
         named = ", ".join(filter(None, [recipe.hparams_set, args.hparams_file, *(args.hparams or [])]))
-        plan = make_plan(store.split("train"), recipe.hparams.batch, recipe.hparams.seed)
+        batch, seed = recipe.hparams.batch, recipe.hparams.seed
+        plan = make_plan(training_split(store, batch, seed), batch, seed)
         print(f"batches of {named}:\n{plan.statistics().format(recipe.hparams.max_length)}")
     return 0
 

@@ -16,6 +16,7 @@ from t2t_lite.compare.process import train
 from t2t_lite.compare.sets import CompareRequest, Entry
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import Plan
+from t2t_lite.data.sampled_split import training_split
 from t2t_lite.data.store import Store
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.files import read_json, replace_file
@@ -200,10 +201,11 @@ def _timed(hparams: config.HParams) -> dict[str, Any]:
 
 
 def _cost(entry: Entry, spec: RunSpec, store: Store) -> _Cost:
-    split, source, target = store.split("train"), store.source_vocabulary, store.target_vocabulary
+    batch, seed = spec.hparams.batch, spec.hparams.seed
+    split, source, target = training_split(store, batch, seed), store.source_vocabulary, store.target_vocabulary
     model = build_model(spec.model, spec.hparams, source.size, target.size, source is target, training=True)
     cost = training_cost(model, spec.hparams)
-    plan = make_plan(split, spec.hparams.batch, spec.hparams.seed)
+    plan = make_plan(split, batch, seed)
     found = _Cost(entry, spec.data_sha256, plan, lambda steps: float(planned_flops(cost, split, plan, steps)))
     if not found.average > 0:
         raise UsageError(

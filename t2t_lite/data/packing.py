@@ -42,7 +42,7 @@ class PackedPlan(Plan):
         at = self._starts[chosen, None] + np.arange(self._slots)
         filled = at < self._starts[chosen + 1, None]
         rows[: len(chosen)][filled] = self._ids[at[filled]]
-        return PlannedBatch(rows, self.max_length, self.max_length)
+        return PlannedBatch(rows, self.max_length, self.max_length, epoch)
 
 
 def pack(order: Array, source_lengths: Array, target_lengths: Array, width: int) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import contextlib
 import queue
 import threading
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +29,8 @@ _AHEAD = 4  # batches made before they are asked for
 def make_plan(split: TokenSplit, batch: BatchGroup, seed: int) -> Plan:
     """Returns the plan of a recipe's batches over the pairs of `split`."""
     kind: type[Plan] = PackedPlan if batch.packing else BucketPlan
-    lengths = split.source.lengths, split.target.lengths
-    folder = split.source.path.parent
-    return kind(*lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed, folder=folder)
+    how: dict[str, Any] = {"folder": split.source.path.parent, "fill": split.fill, "times": split.times}
+    return kind(*split.lengths, batch_tokens=batch.batch_tokens, max_length=batch.max_length, seed=seed, **how)
 
 
 def batches(
@@ -100,6 +100,7 @@ def assemble(split: TokenSplit, planned: PlannedBatch, packing: bool, aligned: b
     if split.read_at_once is not None:
         split, [planned] = read_window(split, [planned], never)
     batch: Batch = {}
+    split, planned = split.cut(planned)
     for name, tokens, length in (
         ("source", split.source, planned.source_length),
         ("target", split.target, planned.target_length),
@@ -165,7 +166,7 @@ def _fill(tokens: Tokens, rows: Array, length: int) -> tuple[Array, Array, Array
     column = within + np.repeat(_starts(row, lengths, len(rows)), lengths)
     at = (np.repeat(row, lengths), column)
     ids, segments, positions = (np.zeros((len(rows), length), np.int32) for _ in range(3))
-    ids[at] = tokens.data[within + np.repeat(tokens.offsets[pairs], lengths)]
+    ids[at] = tokens.take(pairs)
     segments[at] = np.repeat(slot + 1, lengths)
     positions[at] = within
     return ids, segments, positions

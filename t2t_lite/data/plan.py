@@ -1,8 +1,8 @@
 """Plan of batches: which pairs form batch N, as a function of (lengths, seed, step) alone, in NumPy.
 
-Every pair is used once per epoch, in an order shuffled over the whole data set. Pairs of similar lengths share a
-bucket, whose batches all have one shape. Pairs left over in a bucket move up to the next larger one, so at most one
-batch per epoch has empty rows.
+Every pair is used once per epoch, or as often as language_runs.py says, in an order shuffled over the whole data set.
+Pairs of similar lengths share a bucket, whose batches all have one shape. Pairs left over in a bucket move up to the
+next larger one, so at most one batch per epoch has empty rows.
 """
 
 import abc
@@ -27,18 +27,20 @@ class PlannedBatch:
 
     rows: int64 [rows, slots] ids of pairs, -1 where empty; one slot per row unless packed.
     source_length, target_length: width of the padded arrays.
+    epoch: from 0.
     """
 
     rows: Array
     source_length: int
     target_length: int
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
 class PlanStatistics:
     """Sums over one epoch (section 5.1); tokens are pieces with end symbols, and a place holds a token or padding."""
 
-    pairs: int
+    pairs: int  # of an epoch, each as often as it is used
     left_out: int  # pairs with a side longer than max_length
     steps: int
     source_tokens: int
@@ -84,6 +86,8 @@ class Plan(abc.ABC):
         max_length: pairs with a longer side are left out.
         seed: of the shuffling.
         folder: of the prepared data, in which an index of many millions of pairs is kept; None: there is none.
+        fill: share of the lengths that tokens fill on average, of source and target; for the statistics.
+        times: int [n], how often an epoch has each pair; None: once.
 
     Attributes:
         steps_per_epoch: batches of an epoch, the same number in each.
@@ -102,18 +106,21 @@ class Plan(abc.ABC):
         max_length: int,
         seed: int,
         folder: Path | None = None,
+        fill: tuple[float, float] = (1.0, 1.0),
+        times: Array | None = None,
     ) -> None:
-        self._index = PlanIndex(folder, source_lengths, target_lengths)
-        self._lengths = (source_lengths, target_lengths)
+        self._index = PlanIndex(folder, source_lengths, target_lengths, *([] if times is None else [times]))
+        self._lengths, self._fill = (source_lengths, target_lengths), fill
         kept = np.flatnonzero((source_lengths <= max_length) & (target_lengths <= max_length))
         if not len(kept):
             raise DataError(
                 f"None of the {len(source_lengths)} training pairs has at most max_length={max_length} pieces on both "
                 "sides; raise max_length or check the data."
             )
-        self._kept = kept.astype(np.int32) if len(source_lengths) < 2**31 else kept
         self._seed = seed
-        self.max_length, self.left_out = max_length, len(source_lengths) - len(self._kept)
+        self.max_length, self.left_out = max_length, len(source_lengths) - len(kept)
+        kept = kept if times is None else np.repeat(kept, times[kept])
+        self._kept = kept.astype(np.int32) if max(len(kept), len(source_lengths)) < 2**31 else kept
         self._shapes = self._arrange(batch_tokens)
         self.steps_per_epoch = sum(count for count, _ in self._shapes)
 
@@ -121,11 +128,13 @@ class Plan(abc.ABC):
         """Returns the sums over one epoch; they are the same in each."""
         return self._statistics
 
-    def kept_lengths(self) -> Iterator[tuple[Array, Array]]:
-        """Yields the lengths of all pairs of an epoch, many at once: int64 sources and targets."""
+    def kept_pairs(self) -> Iterator[Array]:
+        """Yields the pairs of an epoch, many at once, int [n]; a pair as often as it is used."""
         for start in range(0, len(self._kept), _CHUNK):
-            kept = self._kept[start : start + _CHUNK]
-            yield self._lengths[0][kept].astype(np.int64), self._lengths[1][kept].astype(np.int64)
+            yield self._kept[start : start + _CHUNK]
+
+    def _count_tokens(self, side: int) -> int:
+        return sum(int(self._lengths[side][pairs].sum(dtype=np.int64)) for pairs in self.kept_pairs())
 
     @abc.abstractmethod
     def _arrange(self, batch_tokens: int) -> list[tuple[int, Bucket]]:
@@ -141,8 +150,8 @@ class Plan(abc.ABC):
             pairs=len(self._kept),
             left_out=self.left_out,
             steps=self.steps_per_epoch,
-            source_tokens=sum(int(source.sum()) for source, _ in self.kept_lengths()),
-            target_tokens=sum(int(target.sum()) for _, target in self.kept_lengths()),
+            source_tokens=int(self._fill[0] * self._count_tokens(0)),
+            target_tokens=int(self._fill[1] * self._count_tokens(1)),
             source_places=sum(count * shape.rows * shape.source_length for count, shape in self._shapes),
             target_places=sum(count * shape.rows * shape.target_length for count, shape in self._shapes),
             shapes=sum(count > 0 for count, _ in self._shapes),
@@ -182,7 +191,7 @@ class BucketPlan(Plan):
         rows = np.full(bucket.rows, -1, np.int64)
         ids = members[b][n * bucket.rows : (n + 1) * bucket.rows]
         rows[: len(ids)] = self._kept[ids]
-        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length)
+        return PlannedBatch(rows[:, None], bucket.source_length, bucket.target_length, epoch)
 
     def _shuffle(self, epoch: int) -> tuple[list[Array], Array]:
         """Members of each bucket in this epoch's order, and the (bucket, number) of each batch of the epoch."""

@@ -33,13 +33,13 @@ class PlanIndex:
 
     Args:
         folder: of the prepared data; None: nothing is kept.
-        source_lengths, target_lengths: int [n], of all pairs.
+        lengths: int [n], of all pairs, of source and target; and what else there is of each pair.
     """
 
-    def __init__(self, folder: Path | None, source_lengths: Array, target_lengths: Array) -> None:
-        self._folder = folder if len(source_lengths) >= LEAST else None
+    def __init__(self, folder: Path | None, *lengths: Array) -> None:
+        self._folder = folder if len(lengths[0]) >= LEAST else None
         if self._folder is not None:
-            sides = map(np.ascontiguousarray, (source_lengths, target_lengths))
+            sides = map(np.ascontiguousarray, lengths)
             self._key = {"numpy": np.__version__, "lengths": [hashlib.sha256(side.data).hexdigest() for side in sides]}
 
     def get(

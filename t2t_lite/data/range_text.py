@@ -194,7 +194,9 @@ class RangeText(TrainingFacts):
         kept = self._kept if self._kept is not None else [None] * len(self._ranges)
         self._begin()
         found: _Encoded
-        for found in self._run(reader, "encode", zip(self._ranges, kept, strict=True)):
+        of_ranges = self._run(reader, "encode", zip(self._ranges, kept, strict=True))
+        for part, found in zip(self._ranges, of_ranges, strict=True):
+            self._languages.add(part.files.languages, sum(len(source.lengths) for source, *_ in found.chunks))
             self._digest.update(found.text)
             self.counts.merge(found.counts)
             self.overlapping += found.overlapping

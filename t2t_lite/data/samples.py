@@ -9,6 +9,7 @@ from typing import Any
 
 from t2t_lite.data.cleaning import Cleaner, Judge
 from t2t_lite.data.encode import Pair
+from t2t_lite.data.language_runs import LanguageRuns
 from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.text_counts import SplitCounts, counts_of
 from t2t_lite.errors import DataError
@@ -116,14 +117,16 @@ class TrainingFacts:
     def _begin(self) -> None:
         """Begins to read all pairs."""
         self.counts, self.overlapping, self._digest = counts_of(self._problem), 0, hashlib.sha256()
+        self._languages = LanguageRuns()  # of the pairs that are used
 
     def facts(self) -> dict[str, Any]:
-        """The checksum of all pairs, used or not; how many were left out, and why."""
+        """The checksum of all pairs, used or not; how many were left out, and why; the languages of the others."""
         return {
             "dropped": self.counts.empty.number,
             **({"overlapping": self.overlapping} if self._problem.drop_overlap else {}),
             **({} if self.cleaned is None else {"cleaned": self.cleaned}),
             **self.counts.facts(),
+            **self._languages.facts(),
             "text_sha256": self._digest.hexdigest(),
         }
 
@@ -168,7 +171,9 @@ class TrainingText(TrainingFacts):
 
     def read(self) -> Iterator[Pair]:
         """Yields the pairs; each call starts from the first one."""
-        return self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text())
+        for pair in self._with_text() if self._cleaner is None else self._cleaner.clean(self._with_text()):
+            self._languages.add(self._problem.pair_languages())
+            yield pair
 
     def lines(self, sides: slice) -> Iterator[str]:
         """Yields the lines that a vocabulary of the sides is trained on."""

@@ -13,6 +13,8 @@ remote.json                 a copy of a store elsewhere only: where the ids of t
 tags.json                   trees only: the tags that words may have (text/trees/tag_table.py)
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import hashlib
@@ -25,6 +27,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from t2t_lite.data import vocabulary_files
+from t2t_lite.data.plan import PlannedBatch
 from t2t_lite.data.remote_store import copy_store, shards_of, url_of
 from t2t_lite.data.shards import CACHE, RemoteIds, ShardCache, cache_bytes, never
 from t2t_lite.errors import DataError
@@ -50,8 +53,6 @@ class Tokens:
         data: memory-mapped ids, uint16 or uint32, [number of ids]; or, of a store elsewhere, slices of which are read.
         offsets: memory-mapped int64 [n + 1].
         lengths: int32 [n], EOS included.
-
-    Args:
         size: number of pieces in the vocabulary; all ids are below it, unless the file is damaged.
         path: of the file of ids, for messages.
         lengths: if they are known.
@@ -69,7 +70,7 @@ class Tokens:
             self.lengths = lengths
         self.data = data
         self.offsets = offsets
-        self._size, self.path = size, path
+        self.size, self.path = size, path
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -83,7 +84,7 @@ class Tokens:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets).astype(np.int32)
 
-    def subset(self, pairs: np.ndarray, stopped: Callable[[], bool] = never) -> "Tokens":
+    def subset(self, pairs: np.ndarray, stopped: Callable[[], bool] = never) -> Tokens:
         """Returns some sequences, in memory; those of a store elsewhere.
 
         Args:
@@ -92,14 +93,20 @@ class Tokens:
         """
         data, (starts, stops) = cast(RemoteIds, self.data), (self.offsets[pairs], self.offsets[pairs + 1])
         offsets = np.concatenate([[0], np.cumsum(stops - starts)])
-        return Tokens(data.read(starts, stops, stopped), offsets, self._size, self.path, self.lengths[pairs])
+        return Tokens(data.read(starts, stops, stopped), offsets, self.size, self.path, self.lengths[pairs])
+
+    def take(self, pairs: np.ndarray) -> np.ndarray:
+        """Returns the ids of some sequences on this machine, int [n], one sequence after the other."""
+        lengths, data = self.lengths[pairs].astype(np.int64), cast(np.ndarray, self.data)
+        ends = np.cumsum(lengths)
+        return data[np.arange(lengths.sum()) + np.repeat(self.offsets[pairs] - ends + lengths, lengths)]
 
     def check(self, ids: np.ndarray) -> None:
         """Raises DataError if one of `ids`, read from here, belongs to no piece; a GPU would compute with zeros."""
         largest = int(ids.max(initial=0))
-        if largest >= self._size:
+        if largest >= self.size:
             raise DataError(
-                f"{self.path} is damaged: it holds the id {largest:,}, and the vocabulary has {self._size:,} pieces. "
+                f"{self.path} is damaged: it holds the id {largest:,}, and the vocabulary has {self.size:,} pieces. "
                 f"{_remedy(self.path.parent)}"
             )
 
@@ -111,6 +118,7 @@ class TokenSplit:
     alignment: the links of each pair, as in `Side`; None: the data are not aligned.
     weights: float32 [n], of each pair; None: all count the same.
     read_at_once: how many ids on both sides are read at once from a store elsewhere; None: they are on this machine.
+    times: int64 [n], how often an epoch has each pair; None: once.
     """
 
     source: Tokens
@@ -118,9 +126,33 @@ class TokenSplit:
     alignment: Tokens | None = None
     weights: np.ndarray | None = None
     read_at_once: int | None = None
+    times: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of source and target for which a batch has room, int32 [n]."""
+        return self.source.lengths, self.target.lengths
+
+    @property
+    def fill(self) -> tuple[float, float]:
+        """Share of that room that tokens fill on average, of source and target."""
+        return 1.0, 1.0
+
+    @property
+    def remark(self) -> str:
+        """What a run says of the pieces before it begins; "" for nothing."""
+        return ""
+
+    def expected_lengths(self, pairs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pieces of source and target of some pairs, on average over the epochs, int32 [pairs]."""
+        return self.source.lengths[pairs], self.target.lengths[pairs]
+
+    def cut(self, planned: PlannedBatch) -> tuple[TokenSplit, PlannedBatch]:
+        """Returns a split that has the tokens of a batch, and the batch with the numbers of its pairs there."""
+        return self, planned
 
 
 class Store:
@@ -326,6 +358,10 @@ def _check_form(manifest: dict[str, Any]) -> None:
             wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
             if facts["text"] and side in SIDES:
                 wanted[f"{name}.{side}.txt"] = None
+    if (runs := manifest["splits"]["train"].get("languages")) and manifest["splits"]["train"]["pairs"] != sum(
+        count for _, _, count in runs
+    ):
+        raise ValueError("the languages of its pairs are those of more or fewer")
     if WEIGHTS in sizes:
         wanted[WEIGHTS] = manifest["splits"]["train"]["pairs"] * 4
     for name, checksums in shards_of(manifest).items():

@@ -41,6 +41,7 @@ _EXPRESSED = {
     *("output_bias", "attention_biases", "share_embeddings", "share_between_vocabularies", "activation"),
     "alignment_layer",
 }
+_NOT_EXPRESSED = {"positions": "rotary", "norm": "deep"}  # values of these that it has not
 # Settings that change no output.
 _OF_TRAINING = {"initial_weights", "dropout", "attention_dropout", "relu_dropout", "remat", "guided_alignment"}
 _NEVER = -1e4  # with this bias a piece is never chosen; fits float16, in which a GPU may run
@@ -107,11 +108,13 @@ def _check(model: Any) -> None:
 
 
 def _list_unknown(hparams: TransformerHParams) -> list[str]:
-    """The settings of the model that are not at their default, and that this file does not know."""
+    """The settings of the model that this file does not know, and that are not at their default."""
+    found = {field: getattr(hparams, field.name) for field in config.model_fields(type(hparams))}
     return [
-        f"{field.name}={value_text(getattr(hparams, field.name))}"
-        for field in config.model_fields(type(hparams))
-        if field.name not in _EXPRESSED | _OF_TRAINING and getattr(hparams, field.name) != field.default
+        f"{field.name}={value_text(value)}"
+        for field, value in found.items()
+        if (value != field.default and field.name not in _EXPRESSED | _OF_TRAINING)
+        or value == _NOT_EXPRESSED.get(field.name)
     ]
 
 

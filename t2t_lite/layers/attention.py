@@ -18,6 +18,7 @@ from t2t_lite.layers.local_attention import Window, local_attention
 from t2t_lite.layers.matmul import batch_shape, matmul, matmul_many
 from t2t_lite.layers.recording import recorder
 from t2t_lite.layers.relative_positions import Relative, vectors
+from t2t_lite.layers.rotary import rotate
 from t2t_lite.layers.scaled_dot_product import scaled_dot_product
 
 
@@ -38,6 +39,8 @@ class MultiHeadAttention(keras.layers.Layer):
             A bias on the keys would change no weight: it adds the same number to all scores of a query. A bias on the
             values would add a constant to the output, which the output's bias already covers.
         score: of a query and a key: "scaled" as in the paper, "dot" without 1 / sqrt(d_k), or "additive".
+        rotary: whether self-attention has the positions of `layers.rotary`.
+        beta: the initial W^V and W^O are multiplied by this; that of DeepNorm (Wang et al., 2022).
 
     Call arguments:
         x: [B, T, D], the queries' side.
@@ -46,8 +49,8 @@ class MultiHeadAttention(keras.layers.Layer):
         cache: for a step of a search, which has few queries. `cache.update` takes the keys [B, T, H, K] and values
             [B, T, H, V] of x. It returns all keys [B, H, S, K] and values [B, H, S, V] that self-attention sees.
             `cache.attend` is `scaled_dot_product` of a query [B, T, H, K] with these and a bias; it returns
-            [B, T, H * V]. `cache.distances`, int [B, S], is how far each key is from the queries, which are all at
-            one position.
+            [B, T, H * V]. `cache.position`, an int scalar, is that of all queries, and `cache.distances`, int [B, S],
+            is how far each key is from it.
         seed: int32 [3], or None for inference.
 
     Returns:
@@ -67,11 +70,14 @@ class MultiHeadAttention(keras.layers.Layer):
         max_relative_position: int = 0,
         biases: bool = False,
         score: str = "scaled",
+        rotary: bool = False,
+        beta: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
         self.num_heads, self.d_k, self.d_v, self.gain = num_heads, d_k, d_v, gain
         self.max_relative_position, self.biases, self.score = max_relative_position, biases, score
+        self.rotary, self.beta = rotary, beta
         self.score_vector: Any = None
         self.query_bias: Any = None
         self.output_bias: Any = None
@@ -88,8 +94,8 @@ class MultiHeadAttention(keras.layers.Layer):
 
         self.query = matrix("query", (d_model, self.num_heads * self.d_k), self.gain)
         self.key = matrix("key", (d_memory, self.num_heads * self.d_k), self.gain)
-        self.value = matrix("value", (d_memory, self.num_heads * self.d_v), self.gain)
-        self.output_kernel = matrix("output", (self.num_heads * self.d_v, d_model))
+        self.value = matrix("value", (d_memory, self.num_heads * self.d_v), self.gain * self.beta)
+        self.output_kernel = matrix("output", (self.num_heads * self.d_v, d_model), self.beta)
         if self.biases:
             self.query_bias = self.add_weight(
                 name="query_bias", shape=(self.num_heads * self.d_k,), initializer="zeros"
@@ -105,15 +111,17 @@ class MultiHeadAttention(keras.layers.Layer):
     def call(self, x: Any, memory: Any = None, bias: Any = None, cache: Any = None, seed: Any = None) -> Any:
         if memory is None:
             query, key, value = matmul_many(x, (self.query, self.key, self.value), self.num_heads)
+            query = self._add_bias(query)
+            if self.rotary:
+                positions = cache.position if cache else ops.arange(ops.shape(x)[1])
+                query, key = rotate(query, positions), rotate(key, positions)
             key, value = cache.update(key, value) if cache else (_swap(key), _swap(value))
             if cache and self.max_relative_position:
                 far = self._relative(cache.distances, key.dtype)  # [B, S, E]: the same for all queries
                 key, value = key + far.keys[:, None], value + far.values[:, None]
         else:
-            query = matmul(x, self.query, heads=self.num_heads)
+            query = self._add_bias(matmul(x, self.query, heads=self.num_heads))
             key, value = memory if isinstance(memory, tuple) else self.keys_values(memory)
-        if self.query_bias is not None:
-            query = query + ops.reshape(ops.cast(self.query_bias, query.dtype), (self.num_heads, self.d_k))
         if self.score == "dot":
             query = query * ops.cast(math.sqrt(self.d_k), query.dtype)  # the scaled product divides by it
         if cache and self.score != "additive":
@@ -121,6 +129,11 @@ class MultiHeadAttention(keras.layers.Layer):
         else:
             heads = self._attend(query, key, value, bias, seed)
         return matmul(heads, self.output_kernel, self.output_bias)
+
+    def _add_bias(self, query: Any) -> Any:
+        if self.query_bias is None:
+            return query
+        return query + ops.reshape(ops.cast(self.query_bias, query.dtype), (self.num_heads, self.d_k))
 
     def keys_values(self, memory: Any) -> tuple[Any, Any]:
         """Keys [B, H, S, K] and values [B, H, S, V] of `memory` [B, S, D]; a search computes them once."""

@@ -29,6 +29,7 @@ class FeedForward(keras.layers.Layer):
         fan_in: matrices are drawn within fan_in^-0.5, PyTorch's default; otherwise by Glorot and Bengio's rule, which
             gives larger weights.
         activation: f, a name of `ACTIVATIONS`.
+        beta: the initial matrices are multiplied by this; that of DeepNorm (Wang et al., 2022).
 
     Call arguments:
         x: [..., d_model].
@@ -41,10 +42,17 @@ class FeedForward(keras.layers.Layer):
     MATRICES: ClassVar = {"kernel_1": "IO", "kernel_2": "IO"}
 
     def __init__(
-        self, d_ff: int, dropout: float = 0.0, *, fan_in: bool = False, activation: str = "relu", **kwargs: Any
+        self,
+        d_ff: int,
+        dropout: float = 0.0,
+        *,
+        fan_in: bool = False,
+        activation: str = "relu",
+        beta: float = 1.0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.d_ff, self.fan_in, self.activation = d_ff, fan_in, ACTIVATIONS[activation]
+        self.d_ff, self.fan_in, self.activation, self.beta = d_ff, fan_in, ACTIVATIONS[activation], beta
         self.dropout = Dropout(dropout, name="dropout")
 
     def build(self, x_shape: tuple[int | None, ...]) -> None:
@@ -56,7 +64,7 @@ class FeedForward(keras.layers.Layer):
 
     def _matrix(self, name: str, shape: tuple[int | None, int | None]) -> Any:
         scale, mode = (1 / 3, "fan_in") if self.fan_in else (1.0, "fan_avg")
-        initializer = keras.initializers.VarianceScaling(scale, mode, "uniform")
+        initializer = keras.initializers.VarianceScaling(scale * self.beta**2, mode, "uniform")
         return self.add_weight(name=name, shape=shape, initializer=initializer)
 
     def call(self, x: Any, seed: Any = None) -> Any:

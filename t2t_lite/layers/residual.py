@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.layer_norm import EPSILON, LayerNorm
@@ -17,9 +18,11 @@ class Residual(NoBuildTrace, keras.layers.Layer):
     """LayerNorm(x + Dropout(Sublayer(x))) (sections 3.1 and 5.4), or x + Dropout(Sublayer(LayerNorm(x))).
 
     Args:
-        norm: "post", as the paper writes it, or "pre", as tensor2tensor later did.
+        norm: "post", as the paper writes it; "pre", as tensor2tensor later did; or "deep", LayerNorm(alpha x +
+            Dropout(Sublayer(x))), the DeepNorm of Wang et al. (2022).
         dropout: P_drop, on the sub-layer's output before it is added.
         epsilon: of layer normalisation.
+        alpha: of DeepNorm.
 
     Call arguments:
         x: [B, T, d_model].
@@ -30,13 +33,14 @@ class Residual(NoBuildTrace, keras.layers.Layer):
         [B, T, d_model].
     """
 
-    def __init__(self, norm: str, dropout: float, epsilon: float = EPSILON, **kwargs: Any) -> None:
+    def __init__(self, norm: str, dropout: float, epsilon: float = EPSILON, alpha: float = 1.0, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)
-        self.norm_first = norm == "pre"
+        self.norm_first, self.alpha = norm == "pre", alpha if norm == "deep" else None
         self.layer_norm = LayerNorm(epsilon, name="layer_norm", dtype=self.dtype_policy.name)
         self.dropout = Dropout(dropout, name="dropout")
 
     def call(self, x: Any, sublayer: Callable[[Any], Any], seed: Any = None) -> Any:
         if self.norm_first:
             return x + self.dropout(sublayer(self.layer_norm(x)), seed=seed)
-        return self.layer_norm(x + self.dropout(sublayer(x), seed=seed))
+        kept = x if self.alpha is None else x * ops.cast(self.alpha, x.dtype)
+        return self.layer_norm(kept + self.dropout(sublayer(x), seed=seed))

@@ -34,6 +34,8 @@ class DecoderLayer(Block):
         [B, T, d_model].
     """
 
+    side = "decoder"
+
     def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
         super().__init__(hparams, experts, **kwargs)
         self.self_attention = self.make_self_attention()
@@ -67,7 +69,7 @@ class DecoderLayer(Block):
 class Decoder(Stack):
     """N decoder layers. Call arguments and result: as `DecoderLayer`, except `caches`: one cache for each layer."""
 
-    layer = DecoderLayer
+    layer, side = DecoderLayer, DecoderLayer.side
     blocks: list[DecoderLayer]
 
     def num_layers(self) -> int:

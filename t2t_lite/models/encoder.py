@@ -27,6 +27,8 @@ class EncoderLayer(Block):
         [B, S, d_model].
     """
 
+    side = "encoder"
+
     def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
         super().__init__(hparams, experts, **kwargs)
         self.self_attention = self.make_self_attention()
@@ -49,7 +51,7 @@ class EncoderLayer(Block):
 class Encoder(Stack):
     """N encoder layers. Call arguments and result: as `EncoderLayer`."""
 
-    layer = EncoderLayer
+    layer, side = EncoderLayer, EncoderLayer.side
 
     def call(self, x: Any, bias: Any = None, seed: Any = None) -> Any:
         return self.run(x, bias=bias, seed=seed)

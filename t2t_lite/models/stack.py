@@ -29,30 +29,34 @@ class Block(NoBuildTrace, RecipeLayer):
     """
 
     hparams: TransformerHParams
+    side: ClassVar[str]  # "encoder" or "decoder"
 
     def __init__(self, hparams: TransformerHParams, experts: Experts | None = None, **kwargs: Any) -> None:
         super().__init__(hparams, **kwargs)
         self.experts = experts
+        self._alpha, self._beta = hparams.deep_norm[self.side]
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "experts": self.experts}
 
     def make_self_attention(self) -> MultiHeadAttention:
-        return self._make_attention("self_attention", self.hparams.max_relative_position)
+        reach, rotary = self.hparams.max_relative_position, self.hparams.positions == "rotary"
+        return self._make_attention("self_attention", max_relative_position=reach, rotary=rotary)
 
     def make_cross_attention(self) -> MultiHeadAttention:
-        return self._make_attention("memory_attention", 0)
+        return self._make_attention("memory_attention")
 
-    def _make_attention(self, name: str, max_relative_position: int) -> MultiHeadAttention:
+    def _make_attention(self, name: str, **positions: Any) -> MultiHeadAttention:
         hparams = self.hparams
         return MultiHeadAttention(
             hparams.num_heads,
             *hparams.head_sizes,
             hparams.attention_dropout,
             gain=1.0 if hparams.initial_weights == "glorot" else 0.5**0.5,
-            max_relative_position=max_relative_position,
             biases=hparams.attention_biases,
             score=hparams.attention_score,
+            beta=self._beta,
+            **positions,
             dtype=self.dtype_policy.name,
             name=name,
         )
@@ -67,13 +71,14 @@ class Block(NoBuildTrace, RecipeLayer):
             hparams.relu_dropout,
             fan_in=fan_in,
             activation=hparams.activation,
+            beta=self._beta,
             dtype=dtype,
             name="feed_forward",
         )
 
     def make_residual(self, name: str) -> Residual:
-        hparams = self.hparams
-        return Residual(hparams.norm, hparams.dropout, hparams.norm_epsilon, dtype=self.dtype_policy.name, name=name)
+        hparams, how = self.hparams, {"dtype": self.dtype_policy.name, "name": name}
+        return Residual(hparams.norm, hparams.dropout, hparams.norm_epsilon, self._alpha, **how)
 
 
 class Stack(Block):

@@ -227,7 +227,7 @@ class Transformer(NoBuildTrace, Model):
         kind, d_model = self.hparams.positions, self.hparams.d_model
         if kind == "learned":
             encoding = (self.source_positions if side == "source" else self.target_positions)(positions)
-        elif kind == "none":
+        elif kind in ("none", "rotary"):
             encoding = ops.zeros((d_model,), "float32")
         else:
             encoding = SIGNALS[kind](positions, d_model)

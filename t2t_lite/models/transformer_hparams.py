@@ -28,15 +28,18 @@ class TransformerHParams(HParams):
     d_k: int = field(0, "size of a head's keys and queries; 0: d_model / num_heads (section 3.2.2)", (0, 65_536))
     d_v: int = field(0, "size of a head's values; 0: d_model / num_heads", (0, 65_536))
     num_decoder_layers: int = field(0, "layers of the decoder, if not num_layers; 0: num_layers", (0, 256))
-    norm: Literal["post", "pre"] = field(
-        "post", "LayerNorm(x + Sublayer(x)) (section 3.1) or x + Sublayer(LayerNorm(x))"
+    norm: Literal["post", "pre", "deep"] = field(
+        "post",
+        "LayerNorm(x + Sublayer(x)) (section 3.1), x + Sublayer(LayerNorm(x)), or DeepNorm, LayerNorm(alpha x + "
+        "Sublayer(x)) with smaller initial weights, for many layers (Wang et al., 2022)",
     )
     norm_epsilon: float = field(
         1e-6, "added to variances; tensor2tensor's, as the paper has none. OpenNMT-tf: 0.001", (1e-12, 1.0)
     )
-    positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "none"] = field(
+    positions: Literal["sinusoidal", "learned", "tensor2tensor", "opennmt", "rotary", "none"] = field(
         "sinusoidal",
-        "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines; opennmt: from 1",
+        "how places are encoded (section 3.5, Table 3 row (E)); tensor2tensor: sines, then cosines; opennmt: from 1; "
+        "rotary: in self-attention (Su et al., 2021)",
     )
     max_positions: int = field(1024, "rows of the table of learned positions", (1, 10_000_000))
     max_relative_position: int = field(
@@ -111,6 +114,12 @@ class TransformerHParams(HParams):
                 f"hparams: guided_alignment={self.guided_alignment} and remat=true exclude each other: attention that "
                 "is computed again has no gradient of its own. Leave one of them out."
             )
+        if self.guided_alignment and self.bpe_dropout:
+            raise UsageError(
+                f"hparams: guided_alignment={self.guided_alignment} and bpe_dropout={self.bpe_dropout} exclude each "
+                "other: the links of the data are between the pieces that are cut without dropout. Leave one of them "
+                "out."
+            )
         if self.attention_window and self.max_relative_position:
             raise UsageError(
                 f"hparams: attention_window={self.attention_window} and max_relative_position="
@@ -123,10 +132,26 @@ class TransformerHParams(HParams):
                 f"hparams: attention_score=additive and {name}={getattr(self, name)} exclude each other: additive "
                 f"scores are computed for all pairs of positions. Leave {name} at 0, or take attention_score=dot."
             )
+        if self.positions == "rotary" and (self.max_relative_position or self.attention_score == "additive"):
+            name = "max_relative_position" if self.max_relative_position else "attention_score"
+            raise UsageError(
+                f"hparams: positions=rotary and {name}={getattr(self, name)} exclude each other: products of "
+                f"queries and keys tell how far apart they are already. Leave {name} out, or take other positions."
+            )
+        if self.norm == "deep" and self.initial_weights != "glorot":
+            raise UsageError(
+                f"hparams: norm=deep and initial_weights={self.initial_weights} exclude each other: DeepNorm has "
+                "initial weights of its own. Add initial_weights=glorot, from which it makes them."
+            )
         if not (self.d_k and self.d_v) and self.d_model % self.num_heads:
             raise UsageError(
                 f"hparams: d_model={self.d_model} is not a multiple of num_heads={self.num_heads}; "
                 "choose another number of heads or give d_k and d_v."
+            )
+        if self.positions == "rotary" and self.head_sizes[0] % 2:
+            raise UsageError(
+                f"hparams: positions=rotary turns pairs of a head's numbers, and d_k={self.head_sizes[0]} is odd. Give "
+                "an even d_k, or take other positions."
             )
 
     def check_asked(self, names: Collection[str]) -> None:
@@ -149,6 +174,18 @@ class TransformerHParams(HParams):
     def decoder_layers(self) -> int:
         """Layers of the decoder."""
         return self.num_decoder_layers or self.num_layers
+
+    @property
+    def deep_norm(self) -> dict[str, tuple[float, float]]:
+        """alpha and beta of DeepNorm for N layers in the encoder and M in the decoder; 1 unless norm is "deep".
+
+        Source: Wang et al. (2022), "DeepNet: Scaling Transformers to 1,000 Layers", arXiv 2203.00555, Figure 2.
+        """
+        if self.norm != "deep":
+            return dict.fromkeys(("encoder", "decoder"), (1.0, 1.0))
+        n, m = self.num_layers, self.decoder_layers
+        depth = float(n**4 * m) ** (1 / 16)
+        return {"encoder": (0.81 * depth, 0.87 / depth), "decoder": ((3 * m) ** 0.25, (12 * m) ** -0.25)}
 
     @property
     def aligning_layer(self) -> int:

@@ -33,7 +33,8 @@ class KVCache:
         self.positions = positions[None, None, None]
         pairs = zip(state["slots"], memory, strict=True)
         self.layers = [
-            LayerCache(slots, index * beam_size, of_memory, (positions - index)[None]) for slots, of_memory in pairs
+            LayerCache(slots, index * beam_size, of_memory, index, (positions - index)[None])
+            for slots, of_memory in pairs
         ]
 
     def advance(self) -> State:
@@ -43,8 +44,11 @@ class KVCache:
 class LayerCache:
     """As `kv_cache.LayerCache`; `distances` is int32 [1, N]."""
 
-    def __init__(self, slots: tuple[Any, Any], first: Any, memory: tuple[Any, Any], distances: Any) -> None:
-        self.slots, self.memory, self.distances, self._first = slots, memory, distances, first
+    def __init__(
+        self, slots: tuple[Any, Any], first: Any, memory: tuple[Any, Any], position: Any, distances: Any
+    ) -> None:
+        self.slots, self.memory, self._first = slots, memory, first
+        self.position, self.distances = position, distances
 
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
         keys, values = self.slots

@@ -58,7 +58,9 @@ class KVCache:
         self.memory_bias = tf.where(memory_bias < 0, memory_bias, 0.0)
         pairs = zip(state["slots"], memory, strict=True)
         distances = (self._positions - index)[:, 0]
-        self.layers = [LayerCache(slots, self._count, capacity, of_memory, distances) for slots, of_memory in pairs]
+        self.layers = [
+            LayerCache(slots, self._count, capacity, of_memory, index, distances) for slots, of_memory in pairs
+        ]
 
     def advance(self) -> State:
         """The state after this step, the hypotheses in their old order."""
@@ -78,13 +80,21 @@ class LayerCache:
         first: int scalar, the slot of the first hypothesis.
         capacity: int scalar, N.
         memory: the layer's keys and values of cross-attention.
+        position: int scalar, of this step.
         distances: int32 [B, N], the slots' positions minus that of this step.
     """
 
     def __init__(
-        self, slots: tuple[Any, Any], first: Any, capacity: Any, memory: tuple[Any, Any], distances: Any
+        self,
+        slots: tuple[Any, Any],
+        first: Any,
+        capacity: Any,
+        memory: tuple[Any, Any],
+        position: Any,
+        distances: Any,
     ) -> None:
-        self.slots, self.memory, self.distances, self._place = slots, memory, distances, (first, capacity)
+        self.slots, self.memory, self._place = slots, memory, (first, capacity)
+        self.position, self.distances = position, distances
 
     def update(self, key: Any, value: Any) -> tuple[Any, Any]:
         """Writes this position's `key` and `value` [B, K, H, E]; returns all slots, [B, H, N, E]."""

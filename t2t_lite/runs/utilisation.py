@@ -39,20 +39,21 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 
 def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int, after: int = 0) -> int:
-    """Model FLOPs of the updates `after` + 1 to `steps` of a run, exactly."""
+    """Model FLOPs of the updates `after` + 1 to `steps` of a run; exactly, unless epochs draw pieces anew."""
 
     def of(first: int, last: int) -> int:
         total = 0
         for step in range(first, last + 1):
             rows = plan.batch(step).rows
             pairs = rows[rows >= 0]
-            total += cost.training_flops(split.source.lengths[pairs], split.target.lengths[pairs])
+            total += cost.training_flops(*split.expected_lengths(pairs))
         return total
 
     begin, end = -(-after // plan.steps_per_epoch), steps // plan.steps_per_epoch  # the whole epochs
     if begin >= end:
         return of(after + 1, steps)
-    whole = (end - begin) * sum(cost.training_flops(*lengths) for lengths in plan.kept_lengths())
+    lengths = map(split.expected_lengths, plan.kept_pairs())
+    whole = (end - begin) * sum(cost.training_flops(*(side.astype(np.int64) for side in sides)) for sides in lengths)
     return of(after + 1, begin * plan.steps_per_epoch) + whole + of(end * plan.steps_per_epoch + 1, steps)
 
 

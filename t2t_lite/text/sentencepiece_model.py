@@ -86,6 +86,12 @@ def kind(vocabulary: Vocabulary) -> str:
     return _KINDS[_parse(vocabulary.data).trainer_spec.model_type]
 
 
+def ordinary_pieces(vocabulary: Vocabulary) -> dict[int, tuple[str, float]]:
+    """Text and score by id of the pieces that text is cut into; special, user-defined and byte pieces are left out."""
+    model = _parse(vocabulary.data)
+    return {i: (p.piece, p.score) for i, p in enumerate(model.pieces) if p.type == type(p).NORMAL}
+
+
 def normalisation(vocabulary: Vocabulary) -> str:
     """The rule by which a vocabulary changes characters before it cuts text, such as "nmt_nfkc"; "" if it has none."""
     spec = _parse(vocabulary.data).normalizer_spec

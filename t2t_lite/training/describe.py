@@ -16,6 +16,7 @@ from t2t_lite.config import HParams
 from t2t_lite.cpus import available_cpus, instruction_sets
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import BucketPlan, Plan
+from t2t_lite.data.sampled_split import training_split
 from t2t_lite.data.store import Store
 from t2t_lite.distributed.devices import BFLOAT16_SETS, Devices, gpu_without_bfloat16, number_of_devices, on_gpus
 from t2t_lite.ops import threads
@@ -54,9 +55,10 @@ def describe(
     """
     _, store = prepare_run_data(spec, output_dir or ".", again=again)
     hparams, source, target = spec.hparams, store.source_vocabulary, store.target_vocabulary
-    plan, steps = make_plan(store.split("train"), hparams.batch, hparams.seed), hparams.train_steps
+    split, steps = training_split(store, hparams.batch, hparams.seed), hparams.train_steps
+    plan = make_plan(split, hparams.batch, hparams.seed)
     model = build_model(spec.model, hparams, source.size, target.size, source is target)
-    planned = functools.partial(planned_flops, training_cost(model, hparams), store.split("train"), plan)
+    planned = functools.partial(planned_flops, training_cost(model, hparams), split, plan)
     xla = uses_xla(hparams, model)
     hours = expect_hours(planned, steps, model.compute_dtype, output_dir, xla=xla)
     memory = _memory(hparams, model, devices, plan)
@@ -66,7 +68,7 @@ def describe(
         recipe(hparams),
         f"{_flops(hparams, model, store)}\n  the whole training: {planned(steps):.2e} FLOP on real tokens",
         f"Training: {steps:,} updates, {epochs:,.1f} epochs\n  {hours.text}{_schedule(hparams, model, steps)}",
-        _batches(plan),
+        _batches(plan) + (f"\n  {split.remark}" if split.remark else ""),
         _memory_text(memory, hparams),
     ]
     facts = _facts((spec.model, spec.hparams_set), hparams, model, planned(steps), hours, memory)

@@ -101,6 +101,7 @@ def plan_start(request: StartRequest) -> Start:
     from t2t_lite.runs.named_weights import check_no_weights
     from t2t_lite.runs.resume import check_state, read_folder
     from t2t_lite.runs.run_dir import check_run_folder
+    from t2t_lite.text.subword_sampling import check_kind
 
     if request.output_dir is None:
         raise UsageError("Give --output_dir=DIR, where the run is written.")
@@ -116,6 +117,9 @@ def plan_start(request: StartRequest) -> Start:
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
         say(note)
+    if spec.hparams.bpe_dropout and spec.vocabulary is None:
+        check_kind(problem.vocab_type, "source", spec.hparams.bpe_dropout)
+        check_kind(problem.codec.target_vocab_type(problem.vocab_type), "target", spec.hparams.bpe_dropout)
     check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:

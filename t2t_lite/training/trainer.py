@@ -17,7 +17,8 @@ import keras
 from t2t_lite.config import to_dict
 from t2t_lite.data.pipeline import batches, make_plan
 from t2t_lite.data.plan import Plan
-from t2t_lite.data.store import Store
+from t2t_lite.data.sampled_split import training_split
+from t2t_lite.data.store import Store, TokenSplit
 from t2t_lite.decoding.graph_store import model_facts, open_store
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.distributed.devices import Devices, make_strategy, on_gpus, share_processors
@@ -181,7 +182,7 @@ class Trainer:
             folder = self.output_dir
             if not self.workers.is_chief:
                 folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
-            split, plan = self.store.split("train"), self._plan
+            split, plan = self._split, self._plan
             how: dict[str, Any] = {"packing": hparams.packing, "aligned": self.model.guided_alignment > 0}
             made = batches(split, plan, first_step=first, **how)
             stream = at_the_end.enter_context(contextlib.closing(made))
@@ -268,12 +269,17 @@ class Trainer:
         return self._make_plan()
 
     def _make_plan(self) -> Plan:
-        return make_plan(self.store.split("train"), self.spec.hparams.batch, self.spec.hparams.seed)
+        return make_plan(self._split, self.spec.hparams.batch, self.spec.hparams.seed)
+
+    @functools.cached_property
+    def _split(self) -> TokenSplit:
+        return training_split(self.store, self.spec.hparams.batch, self.spec.hparams.seed)
 
     def _announce(self, report: Report, plan: Plan, steps: int) -> None:
         split = Split(self.strategy.num_replicas_in_sync, self.accumulate, self.model.balance_groups)
         devices = f"{self.devices}; {self.model.compute_dtype}; {split.in_words()}"
-        for line in start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, devices):
+        lines = start_lines(self.output_dir, self.spec, self.model, self.store, plan, steps, devices)
+        for line in filter(None, [*lines, self._split.remark]):
             report.console.say(name_urls(line))
         for warning in (split.warning(), *start_warnings(self.spec, self.store, plan, self.schedule, steps)):
             if warning:
@@ -289,7 +295,7 @@ class Trainer:
         shapes = batch_shapes(hparams.batch, self._plan)
         largest = max(shapes, key=lambda shape: self._cost.activation_bytes(shape[0], shape[1], shape[2], 4))
         how: dict[str, Any] = {"seed": hparams.seed, "jit": uses_xla(hparams, self.model), "packed": hparams.packing}
-        how["weighted"] = self.store.split("train").weights is not None
+        how["weighted"] = self._split.weights is not None
         while True:
             parts = (self.model, self.optimizer, self.strategy, hparams.optimization)
             step = TrainStep(*parts, accumulate=accumulate, **how)

@@ -152,8 +152,8 @@ TENSOR2TENSOR: dict[str, Any] = {"norm": "pre", "positions": "tensor2tensor", "n
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "changes",
-    [RELATIVE, TENSOR2TENSOR, {"attention_score": "dot"}, {"attention_score": "additive"}],
-    ids=["relative", "tensor2tensor", "dot", "additive"],
+    [RELATIVE, TENSOR2TENSOR, {"attention_score": "dot"}, {"attention_score": "additive"}, {"positions": "rotary"}],
+    ids=["relative", "tensor2tensor", "dot", "additive", "rotary"],
 )
 def test_fast_equals_slow_with_what_the_paper_has_not(changes: dict[str, Any]) -> None:
     searches = _Searches(hparams=config.replace(TINY, source_vector=True, **changes))

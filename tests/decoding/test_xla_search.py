@@ -44,6 +44,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "relative": RELATIVE,
     "tensor2tensor": TENSOR2TENSOR,
     "additive": {"attention_score": "additive"},
+    "rotary": {"positions": "rotary", "norm": "pre", "num_decoder_layers": 2},
     "window": {"attention_window": 6, "positions": "learned", "max_positions": 12},
 }
 MODELS: dict[str, Callable[[], Model]] = {

@@ -241,7 +241,13 @@ def _refused(text: Text, folder: Path, changes: dict[str, Any]) -> str:
 
 
 def test_a_setting_that_it_does_not_know_is_refused(text: Text, tmp_path: Path) -> None:
-    for name, value in (("attention_score", "dot"), ("attention_window", 5), ("ffn", "gated")):
+    for name, value in (
+        ("attention_score", "dot"),
+        ("attention_window", 5),
+        ("ffn", "gated"),
+        ("positions", "rotary"),
+        ("norm", "deep"),
+    ):
         assert _refused(text, tmp_path / "none", {name: value}) == (
             f"CTranslate2 cannot compute {name}={value}; export it with --format=saved_model."
         )

@@ -152,6 +152,8 @@ def test_a_model_that_was_trained_here_opens_again(tmp_path: Path, variant: str)
     ("changes", "message"),
     [
         ({"positions": "sinusoidal"}, "positions=sinusoidal (only tensor2tensor)"),
+        ({"positions": "rotary"}, "positions=rotary (only tensor2tensor)"),
+        ({"norm": "deep"}, "norm=deep (only post or pre)"),
         ({"norm_epsilon": 1e-5}, "norm_epsilon=1e-05 (only 1e-06)"),
         ({"start_vector": True}, "start_vector=true"),
         ({"source_end": False}, "source_end=false (only true)"),

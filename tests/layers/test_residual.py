@@ -19,12 +19,12 @@ def _weights(layer: Residual) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("dtype", "relative"), [("float32", 1e-5), ("mixed_bfloat16", 2**-6)])
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "deep"])
 def test_equals_the_equation(norm: str, dtype: str, relative: float) -> None:
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(dtype)
     try:
-        layer = Residual(norm, 0.1)
+        layer = Residual(norm, 0.1, alpha=3.0)
     finally:
         keras.config.set_dtype_policy(before)
     layer.layer_norm.build((None, None, D))
@@ -32,8 +32,8 @@ def test_equals_the_equation(norm: str, dtype: str, relative: float) -> None:
     x = np.random.default_rng(1).standard_normal((B, T, D)).astype(dtype.removeprefix("mixed_"))
     got = layer(x, sublayer=lambda y: y * y)
     x = np.float64(x)
-    if norm == "post":
-        wanted = reference.layer_norm(x + x * x, gamma, beta)
+    if norm != "pre":
+        wanted = reference.layer_norm((3 * x if norm == "deep" else x) + x * x, gamma, beta)
     else:
         wanted = x + reference.layer_norm(x, gamma, beta) ** 2
     reference.assert_close(np.float32(got), wanted, relative)

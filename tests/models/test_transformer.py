@@ -75,6 +75,8 @@ VARIANTS: dict[str, tuple[dict[str, Any], int, bool]] = {
     "deeper_decoder": ({"num_layers": 1, "num_decoder_layers": 3, "positions": "none"}, V, True),
     "relative": ({"max_relative_position": 2, "d_k": 5, "d_v": 7, "positions": "none"}, V, True),
     "relative_and_sinusoids": ({"num_layers": 1, "max_relative_position": 1}, V, True),
+    "rotary": ({"positions": "rotary", "attention_biases": True, "attention_window": 5}, V, True),
+    "deep": ({"num_layers": 3, "norm": "deep", "num_decoder_layers": 1}, V, True),
     "dot": ({"num_layers": 1, "attention_score": "dot", "attention_window": 3}, V, True),
     "additive": ({"num_layers": 1, "attention_score": "additive", "d_k": 5, "d_v": 7}, V, True),
     "opennmt": ({"num_layers": 1, "norm": "pre", **OPENNMT}, V, True),
