@@ -192,7 +192,8 @@ def search(work: Work, folder: str, precision: str) -> Call:
     import numpy as np
     import tensorflow as tf
 
-    from t2t_lite.decoding.translate import FEW, SEARCH_SIGNATURE
+    from t2t_lite.decoding.line_translator import FEW
+    from t2t_lite.decoding.translate import SEARCH_SIGNATURE
 
     threads.set_inter_op_parallelism(at_most=work.batch // FEW)
     made = translator(work, folder, precision)

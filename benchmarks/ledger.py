@@ -136,8 +136,8 @@ def search_call(
     import tensorflow as tf
 
     from t2t_lite.decoding.beam_search import beam_search
+    from t2t_lite.decoding.line_translator import FEW
     from t2t_lite.decoding.sized_graph import SizedGraph
-    from t2t_lite.decoding.translate import FEW
     from t2t_lite.distributed.devices import use_jit
     from t2t_lite.ids import EOS
     from t2t_lite.ops.int8 import adapt_to_processor, quantize

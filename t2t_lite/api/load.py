@@ -18,8 +18,9 @@ from t2t_lite.errors import DataError, UsageError, check_characters, check_tenso
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
+    from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
     from t2t_lite.decoding.score import PairScore
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.decoding.translate import Translator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.insights.sentence import Sentence
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun

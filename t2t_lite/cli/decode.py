@@ -30,8 +30,8 @@ from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
     from t2t_lite.cli.synthesize import Pairs
+    from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
     from t2t_lite.decoding.sampling import Sampling
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,9 +137,9 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
     load_tensorflow()
+    from t2t_lite.decoding.line_translator import FEW
     from t2t_lite.decoding.score import check_words
     from t2t_lite.decoding.sentence_translator import SentenceTranslator
-    from t2t_lite.decoding.translate import FEW
 
     threads.set_inter_op_parallelism(at_most=at_hand // FEW)
     translator, settings, split_lines, weights = _open(request, _sampling(request))

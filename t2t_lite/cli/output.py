@@ -18,7 +18,7 @@ from t2t_lite.files import check_folder, name_in_errors, replace_file
 if TYPE_CHECKING:
     from t2t_lite.client import response
     from t2t_lite.decoding.alignments import Alignment
-    from t2t_lite.decoding.translate import Hypothesis
+    from t2t_lite.decoding.line_translator import Hypothesis
 
 
 STANDARD_INPUT = 0  # its file descriptor
