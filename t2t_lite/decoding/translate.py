@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Translator(LineTranslator):
         prepack: see `beam_search`; set it before the first translation, and not for a graph that is exported.
         sampling: beam_size outputs of each line are drawn instead of searched for; set it before the first translation.
         mbr: how the best of beam_size outputs are chosen; None: they are as they are found.
-        banned: what no output writes; set it before the first translation.
+        banned: what no output writes; see `ban`.
     """
 
     def __init__(
@@ -104,6 +104,12 @@ class Translator(LineTranslator):
         check_aligns(self.model)
         self._weights = self._attention_graph(align, "alignments")
         self.aligns = True
+
+    def ban(self, words: Iterable[str]) -> None:
+        """Lets no output write `words` from now on, see `BannedWords`; before the first translation."""
+        if not self.is_text:
+            raise UsageError("banned_words is for text, and this model writes trees. Leave it out.")
+        self.banned = BannedWords(words, self.target_vocabulary)
 
     def start_replacing(self) -> None:
         """Lets outputs have words of the source for unknown pieces from now on; UsageError if that cannot be."""
