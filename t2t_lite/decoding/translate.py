@@ -19,6 +19,7 @@ from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.coverage import check_attends, rank_by_coverage, source_attention
 from t2t_lite.decoding.diverse import DiverseSearch
 from t2t_lite.decoding.given import Given, lacking, pad_phrases, phrase_pieces
+from t2t_lite.decoding.in_order_constraint import InOrderConstraint
 from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.phrases import PhraseConstraint, PhraseSearch
@@ -180,7 +181,9 @@ class Translator(LineTranslator):
             phrases: see `PhraseConstraint`; None: none.
         """
         decode, unknown = self.decode, self.target_vocabulary.unknown
-        constraints: list[Constraint] = [TreeConstraint(self._grammar, sizes)] if self._grammar else []
+        constraints: list[Constraint] = []
+        if self._grammar:
+            constraints += [(InOrderConstraint if self._grammar.in_order else TreeConstraint)(self._grammar, sizes)]
         constraints += [self.banned] if self.banned else []
         constraints += [PhraseConstraint(phrases, self.target_vocabulary.size)] if phrases is not None else []
         how: dict[str, Any] = {

@@ -14,6 +14,7 @@ from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 from t2t_lite.files import check_tensorflow_folder
+from t2t_lite.text.trees.codec import InOrderCodec
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
@@ -103,6 +104,11 @@ class ExportRequest:
             if any((version / FORMATS[other].mark).exists() for version in versions(self.base).values()):
                 raise UsageError(f"{self.base} has versions with --format={other}; give another --export_dir.")
         specs = self.runs.check()
+        if isinstance(specs[0].make_problem().codec, InOrderCodec):
+            raise UsageError(
+                "An export reads trees in brackets, and this parser writes them with linearization=in_order. Use the "
+                "run, with t2t-lite-decoder or t2t_lite.load."
+            )
         if name != "saved_model":
             decode = config.replace(specs[0].hparams, **self.runs.search).decode
             check_search(name, decode, self.banned_words)
