@@ -53,8 +53,8 @@ class BannedWords(Constraint):
             texts |= {text, text.removeprefix(WORD_START.encode())} - {b""}
         if unwritten:
             _log.warning(
-                "%d banned words have symbols that the model cannot write anyway, such as %r.",
-                *(len(unwritten), unwritten[0]),
+                "The model cannot write %d of %d banned words anyway, such as %r.",
+                *(len(unwritten), len(self.words), unwritten[0]),
             )
         states = {b"": 0}  # beginnings of banned words
         steps = set()

@@ -32,7 +32,8 @@ _log = logging.getLogger("t2t_lite")
 class Hypothesis:
     """One output.
 
-    score: log-probability / length penalty; a sample's log-probability; an expected utility; 0 for an empty input.
+    score: log-probability / length penalty, and a coverage penalty; a sample's log-probability; an expected utility; 0
+        for an empty input.
     repaired: the model's symbols were not a tree, and `text` is the tree made from them (text/trees/linearize.py).
     alignment: None unless the translator `aligns`.
     ids: the pieces, without padding, of a `Translator`.
@@ -282,8 +283,7 @@ def _count_unmet(results: Sequence[Sequence[Hypothesis]]) -> tuple[int, str]:
 def _warn_of_unmet(number: int, example: str) -> None:
     if number:
         _log.warning(
-            "The outputs of %d lines lack a constraint, such as %r: it has symbols that the model cannot write or "
+            "The outputs of %d line%s lack a constraint, such as %r: it has symbols that the model cannot write or "
             "banned words, it does not fit into the longest output, or the search found no such output.",
-            number,
-            example,
+            *(number, "s" * (number > 1), example),
         )

@@ -86,7 +86,7 @@ class PhraseSearch(BeamSearch):
     K // (C + 1) places each, and bank C the rest; places that a bank does not fill go to the one below it, those of
     bank 0 to bank C, as in Sockeye. So the highest bank rises at each step, and outputs that end have all phrases.
     Not in the paper: unless K is 1, the end of each hypothesis that has all phrases is a candidate, so that outputs end
-    whose end is never among the best continuations.
+    whose end is never among the best continuations. A sentence without phrases is searched as by `BeamSearch`.
 
     The last of the constraints is a `PhraseConstraint`.
     """
@@ -97,23 +97,21 @@ class PhraseSearch(BeamSearch):
         flat = tf.reshape(values, [-1, self.beam_size * vocabulary])
         wanted = 2 * self.beam_size if self.beam_size > 1 else 1
         _, best = tf.math.top_k(flat, min(wanted, self.beam_size * vocabulary))
-        rows = tf.range(self.beam_size) * vocabulary
-        best_of_each = tf.argmax(values, 2, tf.int32) + rows
-        further = next_symbols(beams["constraints"][-1]) + rows[:, None]  # PAD, which never comes, stands for none
-        further = tf.reshape(further, [tf.shape(values)[0], -1])
-        parts = [best, best_of_each, further]
-        if self.beam_size > 1:
-            parts.append(tf.zeros_like(best_of_each) + rows + EOS)
-        places = tf.concat(parts, 1)
+        rows = tf.range(self.beam_size) * vocabulary  # where PAD is, which never comes and stands for none
+        of_phrases = beams["constraints"][-1]
+        pieces = tf.reduce_sum(_lengths(of_phrases), -1)[:, :1]
+        best_of_each = tf.where(pieces > 0, tf.argmax(values, 2, tf.int32), PAD) + rows
+        further = tf.reshape(next_symbols(of_phrases) + rows[:, None], [tf.shape(values)[0], -1])
+        ends = tf.where((pieces > 0) & (self.beam_size > 1), EOS, PAD) + rows
+        places = tf.concat([best, best_of_each, further, ends], 1)
         earlier = tf.linalg.band_part(tf.equal(places[:, :, None], places[:, None]), -1, 0)
         is_first = tf.math.count_nonzero(earlier, 2) == 1
         logp = tf.where(is_first, tf.gather(flat, places, batch_dims=1), _NEVER)
         symbols, parents = places % vocabulary, places // vocabulary
         after = self._constraints_after(beams, symbols, parents)[-1]
         goes_on = tf.where(tf.equal(symbols, EOS), _NEVER, logp)
-        pieces = tf.reduce_sum(_lengths(after), -1)[:, 0]
         most = tf.reduce_prod(tf.shape(after["phrases"])[2:])
-        has_place = allocate(goes_on, banks(after), pieces, most, self.beam_size)
+        has_place = allocate(goes_on, banks(after), pieces[:, 0], most, self.beam_size)
         alive = tf.math.top_k(tf.where(has_place, goes_on, _NEVER), self.beam_size)
         return self._choose(beams, logp, symbols, parents, *alive)
 

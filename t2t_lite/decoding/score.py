@@ -128,8 +128,8 @@ def score_outputs(
 ) -> list[list[Hypothesis]]:
     """Returns the outputs that a translator found for lines, with scores of their words, quality estimates, or both.
 
-    They are the model's own, whatever a sampler or a repetition penalty made of them; otherwise they add up to the
-    score times the length penalty, but for rounding.
+    They are the model's own, whatever a sampler or a penalty of repetitions or coverage made of them; otherwise they
+    add up to the score times the length penalty, but for rounding.
 
     Raises:
         UsageError: as `check_words`.

@@ -85,7 +85,7 @@ def test_constraints(run: LoadedRun, folder: Path, tmp_path: Path, caplog: pytes
         assert [list(best.unmet) for [best] in found] == [[], [], [], ["日本"]]
         assert all(p in best.text for [best], row in zip(found, CONSTRAINTS, strict=True) for p in row if p != "日本")
         assert found[1][0].text == ""
-    assert "The outputs of 1 lines lack a constraint, such as '日本': it has symbols that" in caplog.text
+    assert "The outputs of 1 line lack a constraint, such as '日本': it has symbols that" in caplog.text
     file = _write(tmp_path / "constraints", ["\t".join(row) for row in CONSTRAINTS])
     lines = _write(tmp_path / "lines", LINES)
     rows = _decode(f"--output_dir={folder}", f"--constraints={file}", f"--input={lines}", "--beam_size=7")

@@ -120,7 +120,7 @@ def test_bytes_spell_words_and_unknown_symbols_need_no_ban(caplog: pytest.LogCap
     vocabulary = train_vocabulary(TEXT, size=14)
     assert not BannedWords(["日本", "ab"], vocabulary).within(vocabulary.encode("ba b"))
     [message] = caplog.messages
-    assert message == "1 banned words have symbols that the model cannot write anyway, such as '日本'."
+    assert message == "The model cannot write 1 of 2 banned words anyway, such as '日本'."
 
 
 def test_another_kind_of_vocabulary() -> None:

@@ -83,7 +83,7 @@ def _slow(searches: _Searches, source: tuple[int, ...], phrases: Phrases, beam: 
                 row[EOS] = -np.inf
         best = np.argsort(-table, axis=None, kind="stable")[: 2 * beam if beam > 1 else 1]
         places = {(int(at) // V, int(at) % V) for at in best}
-        for k, (ids, _) in enumerate(alive):
+        for k, (ids, _) in enumerate(alive) if phrases else ():
             places |= {(k, int(table[k].argmax()))} | ({(k, EOS)} if beam > 1 else set())
             places |= {(k, phrase[_begun(ids, phrase)]) for phrase in phrases if not _has(ids, phrase)}
         ranked = sorted((place for place in places if table[place] > -np.inf), key=lambda place: -table[place])
@@ -124,6 +124,9 @@ def test_fast_equals_slow(searches: _Searches, rules: Rules, beam: int) -> None:
         assert ended or beam == 1
         assert all(_has(output, phrase) for output in ended for phrase in phrases)
         assert all(_has(wanted[0][0], phrase) for phrase in phrases)  # also a greedy output that is cut
+    assert _slow(searches, without_padding(SOURCES[1]), [], beam, rules) == searches.slow(
+        without_padding(SOURCES[1]), beam, 0.6, False, rules=rules
+    )
     for i in (0, 5):  # in a batch or alone
         alone, value = search(SOURCES[i : i + 1], pad_phrases(PHRASES[i : i + 1]))
         assert hypotheses(alone[0].numpy()) == hypotheses(ids[i].numpy())
