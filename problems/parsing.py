@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from t2t_lite.data.corpus_files import SPLIT_NAMES
 from t2t_lite.data.sources import each_once, list_names, read_lines
@@ -30,7 +30,8 @@ from t2t_lite.registry import register_problem
 from t2t_lite.remote.mirror import fetch_url
 from t2t_lite.remote.store import make_absolute
 from t2t_lite.text.codec import Learner
-from t2t_lite.text.trees.codec import TreeCodec
+from t2t_lite.text.trees.codec import IN_ORDER, InOrderCodec, TreeCodec
+from t2t_lite.text.trees.in_order import to_in_order
 from t2t_lite.text.trees.linearize import linearize
 from t2t_lite.text.trees.odd_leaves import odd_name, without
 from t2t_lite.text.trees.tag_table import TagLearner
@@ -42,6 +43,8 @@ from . import augment
 _SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 # Where the LDC's discs have the sections.
 _WSJ_FOLDERS = ("", "wsj", "mrg/wsj", "combined/wsj", "parsed/mrg/wsj", "package/treebank_3/parsed/mrg/wsj")
+
+Linearization = Literal["bracketed", "in_order"]
 
 _log = logging.getLogger("t2t_lite")
 
@@ -135,10 +138,15 @@ class FolderProblem(ParsingProblem):
     Args:
         source_dir: the folder.
         vocab_size: pieces of the words' vocabulary; None: the problem's own number.
+        linearization: how trees are learned: "bracketed", or "in_order" (t2t_lite/text/trees/in_order.py).
     """
 
-    def __init__(self, source_dir: str, vocab_size: int | None = None) -> None:
+    def __init__(
+        self, source_dir: str, vocab_size: int | None = None, linearization: Linearization = "bracketed"
+    ) -> None:
         check_vocab_size(vocab_size)
+        if linearization == IN_ORDER:
+            self.codec = InOrderCodec()
         self.source_dir = make_absolute(source_dir)
         self.vocab_size = vocab_size or self.vocab_size
 
@@ -146,8 +154,18 @@ class FolderProblem(ParsingProblem):
         files = self.source_files(split)
         return super().trees(split) if files is None else _read(map(Path, files))
 
+    def bracketed(self, split: str) -> Iterator[tuple[str, str]]:
+        """Yields what `samples` yields, with symbols in brackets."""
+        return super().samples(split)
+
+    def samples(self, split: str) -> Iterator[tuple[str, str]]:
+        for words, symbols in self.bracketed(split):
+            in_order = isinstance(self.codec, InOrderCodec)
+            yield words, " ".join(to_in_order(symbols.split(" "))) if in_order else symbols
+
     def options(self) -> dict[str, Any]:
-        return {"source_dir": self.source_dir, "vocab_size": self.vocab_size}
+        changed = {"linearization": IN_ORDER} if isinstance(self.codec, InOrderCodec) else {}
+        return {"source_dir": self.source_dir, "vocab_size": self.vocab_size, **changed}
 
 
 @register_problem
@@ -155,7 +173,7 @@ class Treebank(FolderProblem):
     """Your own trees: a folder with train.trees, dev.trees, perhaps test.trees (or .mrg, .txt, ...; plain or .gz).
 
     Args:
-        source_dir, vocab_size: as of FolderProblem.
+        source_dir, vocab_size, linearization: as of FolderProblem.
         exchanges: also train on this many copies of each tree, in which words are replaced by others of the same part
             of speech. On few trees, a model learns the sentences by heart instead of looking at their words.
         phrases: also train on every phrase of more than one word, as if it were a sentence. On few trees, a model first
@@ -176,8 +194,9 @@ class Treebank(FolderProblem):
         phrases: bool = False,
         prm: str | Mapping[str, Any] | None = None,
         drop: str = "",
+        linearization: Linearization = "bracketed",
     ) -> None:
-        super().__init__(source_dir, vocab_size)
+        super().__init__(source_dir, vocab_size, linearization)
         self.exchanges, self.phrases = exchanges or 0, phrases
         self.drop = tuple(name.strip() for name in drop.split(",") if name.strip())
         if isinstance(prm, str):
@@ -193,8 +212,8 @@ class Treebank(FolderProblem):
     def _way_to_drop(self, names: list[str]) -> str:
         return f"To leave them out: --problem_options='drop={','.join((*self.drop, *names))}'."
 
-    def samples(self, split: str) -> Iterator[tuple[str, str]]:
-        pairs = super().samples(split)
+    def bracketed(self, split: str) -> Iterator[tuple[str, str]]:
+        pairs = super().bracketed(split)
         if split == "train":
             pairs = augment.exchange_words(pairs, self.exchanges) if self.exchanges else pairs
             pairs = itertools.chain.from_iterable(map(augment.split_phrases, pairs)) if self.phrases else pairs
@@ -281,15 +300,21 @@ class WsjParsingSemi(WsjParsing):
     a stream.
 
     Args:
-        source_dir, vocab_size: as of wsj_parsing.
+        source_dir, vocab_size, linearization: as of wsj_parsing.
         extra_dir: a folder of files of trees, plain or .gz; folders inside it are searched as well.
     """
 
     default_hparams = "parsing_semi"
     vocab_size = 32000
 
-    def __init__(self, source_dir: str, extra_dir: str, vocab_size: int | None = None) -> None:
-        super().__init__(source_dir, vocab_size)
+    def __init__(
+        self,
+        source_dir: str,
+        extra_dir: str,
+        vocab_size: int | None = None,
+        linearization: Linearization = "bracketed",
+    ) -> None:
+        super().__init__(source_dir, vocab_size, linearization)
         self.extra_dir = make_absolute(extra_dir)
 
     def source_files(self, split: str) -> list[Path]:

@@ -79,6 +79,11 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
                 f"hparams: r_drop={self.r_drop} compares two passes with different dropout masks, and "
                 f"{', '.join(rates)} are all 0 here. Set one of them, such as dropout=0.3, or leave r_drop out."
             )
+        if self.beam_size % self.beam_groups:
+            raise UsageError(
+                f"hparams: beam_groups={self.beam_groups} groups cannot share beam_size={self.beam_size} equally. "
+                f"Choose a multiple, such as beam_size={self.beam_groups * -(-self.beam_size // self.beam_groups)}."
+            )
         if self.parameters() > _MOST_PARAMETERS:
             sizes = [f"{f.name}={getattr(self, f.name)}" for f in model_fields(type(self)) if f.kind is int]
             raise UsageError(
@@ -88,6 +93,12 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
 
     def check_asked(self, names: Collection[str]) -> None:
         """Raises UsageError if one of the fields `names`, which a user has set, has no effect in this recipe."""
+        usual = type(self).diversity_strength
+        if "diversity_strength" in names and self.beam_groups == 1 and self.diversity_strength != usual:
+            raise UsageError(
+                f"hparams: diversity_strength={self.diversity_strength} has no effect with beam_groups=1. Add groups, "
+                "such as beam_groups=2, or leave it out."
+            )
 
     def parameters(self, vocab_size: int = 0) -> int:
         """A lower bound on the model's parameters; 0 if its family gives none."""

@@ -162,6 +162,23 @@ class DecodeGroup:
     length_penalty_form: Literal["gnmt", "power"] = _steering(
         "gnmt", "scores are log-probabilities divided by ((5 + length) / 6)^alpha, or by length^alpha as in Marian"
     )
+    coverage_penalty: float = _steering(
+        0.0,
+        "beta: the beam's outputs are ranked by how much of the source they attend to, too (Wu et al., 2016, equation "
+        "14; 0.2 there); 0: they are not",
+        (0, 10),
+    )
+    beam_groups: int = _steering(
+        1,
+        "groups that share beam_size and differ in their outputs (diverse beam search, Vijayakumar et al., 2018); 1: "
+        "the usual search",
+        (1, MOST_HYPOTHESES),
+    )
+    diversity_strength: float = _steering(
+        0.5,
+        "lambda of beam_groups: what a piece loses for each hypothesis of earlier groups that it continues",
+        (0, 100),
+    )
     unknown_output: bool = _steering(True, "outputs may have the unknown piece; in Marian they have none")
     no_repeat_ngram_size: int = _steering(
         0, "outputs have no so many pieces in a row twice (Paulus et al., 2018); 0: they may", (0, 100)
@@ -195,8 +212,13 @@ IN_SEARCH = tuple(name for name in OF_OUTPUTS if name != "max_source_length")  #
 LATER = (
     *("length_penalty_form", "unknown_output", "max_length_factor"),
     *("no_repeat_ngram_size", "min_length", "repetition_penalty"),
+    *("coverage_penalty", "beam_groups", "diversity_strength"),
 )
-OF_BEAM_SEARCH = ("beam_size", "length_penalty", "length_penalty_form")  # those that do not go with a sampler
+# Those that do not go with a sampler.
+OF_BEAM_SEARCH = (
+    *("beam_size", "length_penalty", "length_penalty_form"),
+    *("coverage_penalty", "beam_groups", "diversity_strength"),
+)
 
 # In the order in which they are shown and written; "model" comes first.
 GROUPS: dict[type, str] = {OptimizerGroup: "optimization", BatchGroup: "batch", RunGroup: "run", DecodeGroup: "decode"}

@@ -18,8 +18,9 @@ from t2t_lite.errors import DataError, UsageError, check_characters, check_tenso
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
+    from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
     from t2t_lite.decoding.score import PairScore
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator, Translator
+    from t2t_lite.decoding.translate import Translator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.insights.sentence import Sentence
     from t2t_lite.runs.open_run import OpenEnsemble, OpenRun
@@ -60,7 +61,9 @@ class Loaded(abc.ABC):
                 sampler="random", "top_k", "nucleus" or one of your own, outputs are drawn instead. Another seed=N
                 draws other outputs; temperature, top_k and top_p are the samplers' options. With decode="mbr", outputs
                 are chosen by minimum Bayes risk: among the beam's, or among mbr_samples=N samples (sampler="random"
-                unless given), by mbr_utility="chrf" or another metric.
+                unless given), by mbr_utility="chrf" or another metric. constraints has for each line a list of phrases
+                that its output must have; banned_words is a list of what no output writes; with replace_unk=True, words
+                of the source stand for unknown pieces.
 
         Raises:
             UsageError: `lines` is one string, a setting is invalid, or the model has no such target language.
@@ -103,6 +106,7 @@ class Loaded(abc.ABC):
         split_sentences: bool = False,
         alignments: bool = False,
         prefixes: Iterable[str] | None = None,
+        constraints: Iterable[Iterable[str]] | None = None,
         word_scores: bool = False,
         quality: bool = False,
         **search: Any,
@@ -113,6 +117,9 @@ class Loaded(abc.ABC):
         `.weights` [T, S] and `.links()`, pairs (source, target).
 
         With `prefixes` the outputs of a line begin with the pieces of its prefix, and scores are of whole outputs.
+
+        With `constraints`, a list of phrases for each line, the outputs of a line have its phrases; `.unmet` are those
+        that one lacks.
 
         With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each. With
         `quality` each has a `.quality`, None for a blank line: `.mean_log_prob` and `.mean_entropy` of its pieces.
@@ -126,6 +133,7 @@ class Loaded(abc.ABC):
                 line.
         """
         starts = None if prefixes is None else _read_lines(prefixes, "prefixes")
+        phrases = None if constraints is None else [_read_lines(each, "constraints") for each in constraints]
         lines, n, search = (
             _read_lines(lines, "translate"),
             _plain(n),
@@ -147,7 +155,7 @@ class Loaded(abc.ABC):
                 translator = SentenceTranslator(translator)
                 if alignments:
                     translator.start_aligning()  # says that there are none
-            found = translator.translate(lines, nbest=n, prefixes=starts)
+            found = translator.translate(lines, nbest=n, prefixes=starts, constraints=phrases)
             if word_scores or quality:
                 from t2t_lite.decoding.score import score_outputs
 
@@ -289,6 +297,10 @@ class LoadedRun(Loaded):
         settings = {name: value for name, value in search.items() if name in DECODE}
         options = {name: value for name, value in search.items() if name not in DECODE}
         utility, samples = take_mbr(options)
+        banned, replaces = (
+            _read_lines(options.pop("banned_words", ()), "banned_words"),
+            options.pop("replace_unk", False),
+        )
         number = samples or n
         sampling = make_sampling(dict(options))
         if sampling is not None:
@@ -296,7 +308,7 @@ class LoadedRun(Loaded):
                 raise UsageError(f"{beam[0]} is a setting of beam search, and does not go with a sampler.")
             if number > MOST_HYPOTHESES:
                 raise UsageError(f"n={number}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
-            settings["beam_size"] = number
+            settings |= {"beam_size": number, "beam_groups": 1}
         own, hparams = self._run.translator, config.replace(self._run.spec.hparams, **settings)
         key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in IN_SEARCH)
         if sampling is not None:
@@ -304,7 +316,7 @@ class LoadedRun(Loaded):
             key = (*key, *how_drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
         elif key == tuple(getattr(own.decode, name) for name in IN_SEARCH):
             key = ()
-        key = (*key, "aligned") if alignments else key
+        key = (*key, *(["aligned"] * alignments), *(["replaces"] * bool(replaces)), *banned)
         made = self._made.get(key)
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
@@ -313,6 +325,10 @@ class LoadedRun(Loaded):
             made.sampling = sampling
             if alignments:
                 made.start_aligning()
+            if replaces:
+                made.start_replacing()
+            if banned:
+                made.ban(banned)
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own

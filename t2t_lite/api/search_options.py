@@ -20,7 +20,10 @@ def make_sampling(options: dict[str, Any]) -> Sampling | None:
         seed = seed_variable(options.pop("seed", 1))
         return Sampling(make_sampler(options.pop("sampler"), options), seed)
     for name in options:
-        raise UsageError(f"{name} is no setting of the search. There are: {', '.join(DECODE)}; and sampler, decode.")
+        raise UsageError(
+            f"{name} is no setting of the search. There are: {', '.join(DECODE)}; and sampler, decode, banned_words, "
+            "replace_unk."
+        )
     return None
 
 

@@ -31,8 +31,8 @@ from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
     from t2t_lite.cli.synthesize import Pairs
+    from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
     from t2t_lite.decoding.sampling import Sampling
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,9 @@ class DecodeRequest:
         word_scores: write the log-probabilities of each output's pieces and words.
         quality: write how sure the model is of each output.
         prefix: a file with what the outputs of each line begin with; None: they begin with anything.
+        constraints: a file with the phrases that the outputs of each line must have, tabs between them; None: none.
+        banned_words: what no output writes.
+        replace_unk: write words of the source for unknown pieces.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
         mbr_utility: the metric by which the outputs of least risk are chosen; None: they are as they are found.
         mbr_samples: of how many samples they are chosen; None: of the beam's outputs.
@@ -77,6 +80,9 @@ class DecodeRequest:
     word_scores: bool = False
     quality: bool = False
     prefix: str | None = None
+    constraints: str | None = None
+    banned_words: tuple[str, ...] = ()
+    replace_unk: bool = False
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seed: int = 1
@@ -94,6 +100,11 @@ class DecodeRequest:
         """How outputs are written, unless as `pretty` trees."""
         return self.pairs or Form(self.json, scores=self.nbest is not None, alignments=self.alignments)
 
+    @property
+    def given_files(self) -> dict[str, str]:
+        """The files with a line for each input line, by the names of their flags."""
+        return {name: path for name in ("prefix", "constraints") if (path := getattr(self, name)) is not None}
+
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if there is no such model, language, sampler or place."""
         if self.runs is not None:
@@ -108,8 +119,9 @@ class DecodeRequest:
             registry.SAMPLERS.check(self.sampler)
         if self.mbr_utility is not None:
             METRICS.check(canonical(self.mbr_utility))
-        if self.prefix is not None and not line_source.is_file(self.prefix):
-            raise UsageError(f"--prefix={self.prefix} is no file; what comes in a pipe cannot be read again.")
+        for name, path in self.given_files.items():
+            if not line_source.is_file(path):
+                raise UsageError(f"--{name}={path} is no file; what comes in a pipe cannot be read again.")
         if self.output is not None:
             text = output.STANDARD_INPUT if self.input is None else self.input
             output.check_output("output", self.output, None if self.split else text)
@@ -133,7 +145,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
         number = line_source.count_lines(request.input)
         first, end = line_source.shard_range(number, request.shard)
         at_hand = end - first
-        _check_prefixes(request, number)
+        _check_given(request, number)
     elif not request.split:
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
@@ -157,31 +169,33 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     if request.word_scores or request.quality:
         check_words(translator)
     if request.split:
-        _check_prefixes(request, len(split_lines))
+        _check_given(request, len(split_lines))
     with _open_output(request, settings) as out:
-        prefixes = None
-        if request.prefix is not None:
-            prefixes = itertools.islice(read_texts(request.prefix), first + out.done, None)
+        files = request.given_files.items()
+        given = {name: itertools.islice(read_texts(path), first + out.done, None) for name, path in files}
         if live is not None:
             if request.input is None and sys.stdin.isatty():
                 say("Type lines to translate; end with Ctrl-D.", error=True)
-            _translate(request, translator, live.blocks(), out, None, interrupt, prefixes)
-            if prefixes is not None and next(prefixes, None) is not None:
-                raise DataError(f"{request.prefix} has more lines than the input; line N is for line N.")
+            _translate(request, translator, live.blocks(), out, None, interrupt, given)
+            for name, texts in given.items():
+                if next(texts, None) is not None:
+                    path = request.given_files[name]
+                    raise DataError(f"{path} has more lines than the input; line N is for line N.")
             return made_by
         lines = iter(split_lines) if request.split else line_source.lines_of(request.input)
         end = len(split_lines) if request.split else end
         lines = itertools.islice(lines, first, end)
         if isinstance(out, PartialOutput):
             out.skip_done(lines)
-        _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt, prefixes)
+        _translate(request, translator, line_source.file_blocks(lines), out, end - first, interrupt, given)
     return made_by
 
 
-def _check_prefixes(request: DecodeRequest, number: int) -> None:
-    """Raises DataError unless there is a prefix for each of `number` lines, or none is asked for."""
-    if request.prefix is not None and (found := line_source.count_lines(request.prefix)) != number:
-        raise DataError(f"{request.prefix} has {found:,} lines, and the input {number:,}; line N is for line N.")
+def _check_given(request: DecodeRequest, number: int) -> None:
+    """Raises DataError unless each file that is given has a line for each of `number` lines."""
+    for path in request.given_files.values():
+        if (found := line_source.count_lines(path)) != number:
+            raise DataError(f"{path} has {found:,} lines, and the input {number:,}; line N is for line N.")
 
 
 def _sampling(request: DecodeRequest) -> Sampling | None:
@@ -212,14 +226,18 @@ def _open(
     runs = request.runs
     if sampling is not None:
         number = request.mbr_samples or request.nbest or 1
-        runs = dataclasses.replace(runs, search={**runs.search, "beam_size": number})
+        runs = dataclasses.replace(runs, search={**runs.search, "beam_size": number, "beam_groups": 1})
     run = runs.open_to_decode()
     run.translator.sampling = sampling
     if request.mbr_utility is not None:
         from t2t_lite.decoding.mbr import MinimumBayesRisk
 
         run.translator.mbr = MinimumBayesRisk(request.mbr_utility, run.spec.make_problem())
-    if request.prefix is None:
+    if request.banned_words:
+        run.translator.ban(request.banned_words)
+    if request.replace_unk:
+        run.translator.start_replacing()
+    if not request.given_files:
         keep_search(run.translator)
     lines = run.store().text(request.split)[0] if request.split else []
     model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
@@ -256,9 +274,10 @@ def _all_settings(request: DecodeRequest, settings: Mapping[str, Any]) -> dict[s
     names = ["split", "shard", *form.split(), "sampler", "sampler_options", "seed"]
     if request.target_language is not None:
         settings = {**settings, "target_language": request.target_language}
-    if request.prefix is not None:
-        settings = {**settings, "prefix": _checksum(Path(request.prefix))}
-    settings = {**settings, **{n: True for n in ("word_scores", "quality") if getattr(request, n)}}
+    settings = {**settings, **{name: _checksum(Path(path)) for name, path in request.given_files.items()}}
+    if request.banned_words:
+        settings["banned_words"] = request.banned_words
+    settings |= {n: True for n in ("word_scores", "quality", "replace_unk") if getattr(request, n)}
     if request.mbr_utility is not None:
         settings = {**settings, "mbr_utility": request.mbr_utility, "mbr_samples": request.mbr_samples}
     if request.pairs is not None:
@@ -273,7 +292,7 @@ def _translate(
     out: PartialOutput | Stream,
     total: int | None,
     interrupt: Callable[[], None],
-    prefixes: Iterator[str] | None,
+    given: Mapping[str, Iterator[str]],
 ) -> None:
     """Writes the translations of each block when they are done; if stopped, prints how many lines are done."""
     from t2t_lite.decoding.score import score_outputs
@@ -287,7 +306,9 @@ def _translate(
             show(number, weight)
 
     try:
-        how: dict[str, Any] = {"nbest": request.nbest or 1, "progress": on_batch, "prefixes": prefixes}
+        how: dict[str, Any] = {"nbest": request.nbest or 1, "progress": on_batch, "prefixes": given.get("prefix")}
+        if "constraints" in given:
+            how["constraints"] = map(_split_phrases, given["constraints"])
         for lines, results in translator.translate_blocks(blocks, **how):
             if request.word_scores or request.quality:
                 added = {"words": request.word_scores, "quality": request.quality}
@@ -302,6 +323,11 @@ def _translate(
         raise
     out.finish()
     output.warn_of_joined(joined)
+
+
+def _split_phrases(line: str) -> list[str]:
+    """Returns the phrases of a line of --constraints."""
+    return [phrase for phrase in line.split("\t") if phrase.strip()]
 
 
 def _rows(request: DecodeRequest, lines: Sequence[str], results: Sequence[Sequence[Hypothesis]]) -> bytes:

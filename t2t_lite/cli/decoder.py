@@ -9,7 +9,10 @@ from t2t_lite.cli.huge_pages import restart_with_huge_pages
 from t2t_lite.groups import DECODE, MOST_HYPOTHESES, OF_OUTPUTS
 
 # The flags for what is fixed in an exported model.
-_RUN_FLAGS = ("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS, "decode")
+_RUN_FLAGS = (
+    *("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS, "decode"),
+    *("constraints", "banned_words", "replace_unk"),
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -80,6 +83,17 @@ def make_parser() -> common.Parser:
         help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
     )
     parser.add_argument(
+        "--constraints",
+        metavar="FILE",
+        help="what outputs must have: words or phrases for each input line, in the same order, with tabs between them",
+    )
+    flags.add_banned_words_flag(parser)
+    parser.add_argument(
+        "--replace_unk",
+        action="store_true",
+        help="write, in the place of a word with an unknown piece, the word of the source that has the most attention",
+    )
+    parser.add_argument(
         "--word_scores",
         action="store_true",
         help="with --json: also the log-probabilities of each output's pieces and words, which add up to its own",
@@ -129,11 +143,13 @@ def _check_flags(parser: common.Parser) -> None:
     if "--json" not in given:
         parser.refuse(["word_scores", "quality"], "goes with --json, which has a place for it")
     if "--split_sentences" in given:
-        parser.refuse(["prefix"], "does not go with --split_sentences: there would be one for each sentence")
+        parser.refuse(["prefix", "constraints"], "does not go with --split_sentences: each sentence would need its own")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
+    if {"--sampler", "--mbr_samples"} & given.keys():
+        parser.refuse(["constraints"], "is of beam search, and does not go with --sampler or --mbr_samples")
     _check_mbr_flags(parser)
     if "--output" not in given:
         parser.refuse(["resume"], "needs --output=FILE: standard output keeps nothing")
@@ -162,11 +178,13 @@ def _check_mbr_flags(parser: common.Parser) -> None:
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
     form = "split_sentences target_language nbest json pretty alignments prefix word_scores quality mbr_samples"
+    form += " constraints replace_unk"
     names = ["saved_model", "input", "split", "output", "resume", *form.split()]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),
         batch_tokens=args.decode_batch_tokens,
         shard=line_source.parse_shard(args.shard or "1/1"),
+        banned_words=flags.read_banned_words(args.banned_words),
         sampler_options=flags.read_options("--sampler_options", args.sampler_options or []),
         seed=args.seed or 1,
         mbr_utility=(args.mbr_utility or "chrf") if args.decode else None,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.cli import common
+from t2t_lite.cli import common, flags
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 from t2t_lite.groups import OF_OUTPUTS
 from t2t_lite.remote.mirror import name_urls
@@ -51,6 +51,7 @@ def make_parser() -> common.Parser:
         help=f"{common.PRECISION_HELP}, for other formats float32",
     )
     common.add_search_flags(parser, OF_OUTPUTS)
+    flags.add_banned_words_flag(parser)
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",
@@ -74,7 +75,10 @@ def _run(args: argparse.Namespace) -> int:
         signatures = tuple(filter(None, (name.strip() for name in args.signatures.split(","))))
     names = ("format", "export_dir", "warmup_batch_size")
     request = ExportRequest(
-        runs=common.open_request(args), signatures=signatures, **{name: getattr(args, name) for name in names}
+        runs=common.open_request(args),
+        signatures=signatures,
+        banned_words=flags.read_banned_words(args.banned_words),
+        **{name: getattr(args, name) for name in names},
     )
     version, card = export_runs(request, interrupts.check)
     if args.json:

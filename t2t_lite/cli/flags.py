@@ -7,6 +7,7 @@ from typing import Any
 
 from t2t_lite.cli import common
 from t2t_lite.config import read_overrides
+from t2t_lite.data.input_texts import read_texts
 from t2t_lite.errors import UsageError
 from t2t_lite.groups import MOST_HYPOTHESES, OF_BEAM_SEARCH
 from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
@@ -238,6 +239,19 @@ def recipe_request(args: argparse.Namespace) -> RecipeRequest:
         overrides["train_steps"] = steps
     model = getattr(args, "model", None)
     return RecipeRequest(hparams_set=args.hparams_set, hparams_file=args.hparams_file, model=model, overrides=overrides)
+
+
+def add_banned_words_flag(parser: common.Parser) -> None:
+    parser.add_argument(
+        "--banned_words",
+        metavar="FILE",
+        help="what no output writes: a word or phrase on each line, in the case in which it is banned",
+    )
+
+
+def read_banned_words(path: str | None) -> tuple[str, ...]:
+    """Returns the words of a file, without blank lines; DataError if it cannot be read."""
+    return () if path is None else tuple(filter(str.strip, read_texts(path)))
 
 
 SAMPLER_FLAGS = ("sampler", "sampler_options", "seed")

@@ -18,7 +18,7 @@ from t2t_lite.files import check_folder, name_in_errors, replace_file
 if TYPE_CHECKING:
     from t2t_lite.client import response
     from t2t_lite.decoding.alignments import Alignment
-    from t2t_lite.decoding.translate import Hypothesis
+    from t2t_lite.decoding.line_translator import Hypothesis
 
 
 STANDARD_INPUT = 0  # its file descriptor
@@ -69,8 +69,8 @@ def write_file(path: str, data: bytes) -> None:
 class Form(NamedTuple):
     """How outputs are written: as a JSON object for each input line, or as lines, each after its score if `scores`.
 
-    alignments: the form of those that outputs have, "hard" or "soft"; None: they have none. In JSON, scores of words
-    and quality estimates are written if outputs have them.
+    alignments: the form of those that outputs have, "hard" or "soft"; None: they have none. In JSON, scores of words,
+    quality estimates and the constraints that outputs lack are written if there are any.
     """
 
     as_json: bool = False
@@ -93,6 +93,8 @@ class Form(NamedTuple):
                     output |= words.as_dict()
                 if quality := getattr(one, "quality", None):
                     output["quality"] = quality.as_dict()
+                if unmet := getattr(one, "unmet", ()):
+                    output["unmet_constraints"] = [*unmet]
             source = {}
             if self.alignments:
                 found = _alignments(hypotheses)

@@ -18,7 +18,7 @@ from t2t_lite.groups import DECODE
 from t2t_lite.verbosity import say
 
 if TYPE_CHECKING:
-    from t2t_lite.decoding.translate import Hypothesis
+    from t2t_lite.decoding.line_translator import Hypothesis
 
 TAG = "<BT>"
 

@@ -5,7 +5,7 @@ Legend: B sentences, K beam size, L longest output.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -35,13 +35,14 @@ def beam_search(
     extra_length: int,
     early_stop: Any = True,
     prepack: bool = False,
-    constraint: Constraint | None = None,
+    constraints: Sequence[Constraint] = (),
     jit: bool = False,
     form: str = "gnmt",
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
     rules: Rules = NO_RULES,
     prefix: Any = None,
+    kind: Callable[..., BeamSearch] | None = None,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -59,7 +60,7 @@ def beam_search(
             symbols counted.
         early_stop: bool or bool scalar; true: done when the best output is settled; false: when all K are.
         prepack: the model's weights are final, and `ops.prepacked.is_supported`.
-        constraint: see `Search`; log-probabilities stay those of the model among all symbols.
+        constraints: see `Search`; log-probabilities stay those of the model among all symbols.
         jit: see `Search`.
         form: of the length penalty, "gnmt" or "power".
         never: symbols that no output has, whatever their probability.
@@ -67,14 +68,15 @@ def beam_search(
         rules: see `Rules`; log-probabilities stay those of the model among all symbols, unless a repetition penalty
             lowers them.
         prefix: see `Search.force`; scores are of whole outputs. None: outputs may begin with anything.
+        kind: makes a search that chooses hypotheses in another way; None: `BeamSearch`.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
         no end symbol, is scored by the same formula and ranks after all finished ones.
     """
     with read_weights_once(model):
-        parts = (model, source, beam_size, alpha, extra_length, early_stop, constraint, jit, length_factor, rules)
-        search = _BeamSearch(*parts)
+        parts = (model, source, beam_size, alpha, extra_length, early_stop, constraints, jit, length_factor, rules)
+        search = (kind or BeamSearch)(*parts)
         search.form, search.never = form, tuple(never)
         if prefix is not None:
             search.force(prefix)
@@ -82,7 +84,7 @@ def beam_search(
             return search.run()
 
 
-class _BeamSearch(Search):
+class BeamSearch(Search):
     """One call of `beam_search`.
 
     It adds to `beams` the "length" [B] and log-probabilities "alive_logp" [B, K] of the unfinished hypotheses, and the
@@ -97,12 +99,12 @@ class _BeamSearch(Search):
         alpha: float,
         extra_length: int,
         early_stop: Any,
-        constraint: Constraint | None,
+        constraints: Sequence[Constraint],
         jit: bool,
         length_factor: float,
         rules: Rules,
     ) -> None:
-        super().__init__(model, source, beam_size, extra_length, constraint, jit, length_factor, rules)
+        super().__init__(model, source, beam_size, extra_length, constraints, jit, length_factor, rules)
         self.alpha, self.early_stop = alpha, early_stop
         self.form = "gnmt"
         self.never: tuple[int, ...] = (PAD,)
@@ -117,40 +119,48 @@ class _BeamSearch(Search):
 
     def _step(self, fixed: State, beams: State) -> State:
         index = beams["index"]
-        logp, symbols, parents, state = self._candidates(fixed, beams)
-        ids = with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
-        ends = tf.equal(symbols, EOS)
-
-        # Finished: those from before and the candidates that end here.
-        scores = tf.where(ends, logp / self._penalty(index + 1), _NEVER)
-        scores, chosen = tf.math.top_k(tf.concat([beams["scores"], scores], 1), self.beam_size)
-        finished = tf.gather(tf.concat([beams["finished"], ids], 1), chosen, batch_dims=1)
-
-        # Alive: the best candidates that do not end here.
-        alive_logp, chosen = tf.math.top_k(tf.where(ends, _NEVER, logp), self.beam_size)
-        new: State = {
-            "length": tf.zeros_like(beams["length"]) + (index + 1),
-            "alive": tf.gather(ids, chosen, batch_dims=1),
-            "alive_logp": alive_logp,
-            "finished": finished,
-            "scores": scores,
-        }
+        logits, state = self._logits(fixed, beams)
+        new, symbols, parents = self._continue(fixed, beams, logits)
+        new["length"] = tf.zeros_like(beams["length"]) + (index + 1)
         # A sentence that is done stays as it is, whatever its neighbours need.
         for name, value in new.items():
             done = tf.reshape(beams["done"], [-1] + [1] * (len(value.shape) - 1))
             new[name] = tf.where(done, beams[name], value)
         new["done"] = beams["done"] | self._is_settled(fixed, index + 1, new["alive_logp"], new["scores"])
         new["index"] = index + 1
-        parents = tf.gather(parents, chosen, batch_dims=1)
         new["state"] = self.model.reorder(state, parents)
-        return new | self._constraint_after(beams, tf.gather(symbols, chosen, batch_dims=1), parents)
+        new["constraints"] = self._constraints_after(beams, symbols, parents)
+        return new
+
+    def _continue(self, fixed: State, beams: State, logits: Any) -> tuple[State, Any, Any]:
+        """The hypotheses after this step; of the unfinished ones, the last symbols and the parents, [B, K]."""
+        logp, symbols, parents = self._candidates(fixed, beams, logits)
+        # Alive: the best candidates that do not end here.
+        alive = tf.math.top_k(tf.where(tf.equal(symbols, EOS), _NEVER, logp), self.beam_size)
+        return self._choose(beams, logp, symbols, parents, *alive)
+
+    def _choose(
+        self, beams: State, logp: Any, symbols: Any, parents: Any, alive_logp: Any, chosen: Any
+    ) -> tuple[State, Any, Any]:
+        """As `_continue`, of candidates [B, N]; `chosen` [B, K] are those that stay alive, with `alive_logp`."""
+        index = beams["index"]
+        ids = with_symbol(tf.gather(beams["alive"], parents, batch_dims=1), index, symbols)
+        # Finished: those from before and the candidates that end here.
+        scores = tf.where(tf.equal(symbols, EOS), logp / self._penalty(index + 1), _NEVER)
+        scores, best = tf.math.top_k(tf.concat([beams["scores"], scores], 1), beams["scores"].shape[1])
+        new: State = {
+            "alive": tf.gather(ids, chosen, batch_dims=1),
+            "alive_logp": alive_logp,
+            "finished": tf.gather(tf.concat([beams["finished"], ids], 1), best, batch_dims=1),
+            "scores": scores,
+        }
+        return new, tf.gather(symbols, chosen, batch_dims=1), tf.gather(parents, chosen, batch_dims=1)
 
     def _penalty(self, length: Any) -> Any:
         return length_penalty(length, self.alpha, self.form)
 
-    def _candidates(self, fixed: State, beams: State) -> tuple[Any, Any, Any, Any]:
-        """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]; and the model's state after them."""
-        logits, state = self._logits(fixed, beams)
+    def _candidates(self, fixed: State, beams: State, logits: Any) -> tuple[Any, Any, Any]:
+        """The 2K best continuations: log-probabilities, symbols, parents [B, 2K]."""
         penalises = self.rules.repetition_penalty > 1
         if penalises:
             values = tf.nn.log_softmax(logits) if self.beam_size > 1 else logits
@@ -175,7 +185,17 @@ class _BeamSearch(Search):
         # A greedy search looks at the best symbol alone: an end symbol in second place would finish a worse output.
         wanted = 2 * self.beam_size if self.beam_size > 1 else 1
         logp, chosen = tf.math.top_k(tf.reshape(logp, flat), min(wanted, self.beam_size * number))
-        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number, state
+        return logp, tf.gather(tf.reshape(symbols, flat), chosen, batch_dims=1), chosen // number
+
+    def _log_probs(self, fixed: State, beams: State, logits: Any) -> Any:
+        """What the next symbol adds to a hypothesis' log-probability [B, K, V]; minus infinity if it may not come."""
+        logp = tf.nn.log_softmax(logits)
+        if self.rules.repetition_penalty > 1:
+            values = logp if self.beam_size > 1 else logits
+            logp = self.rules.penalise(values, beams["alive"], beams["index"])
+            logp = logp if self.beam_size > 1 else tf.nn.log_softmax(logp)
+        never = tf.reduce_any(tf.equal(tf.range(logits.shape[-1])[:, None], self.never), 1)
+        return tf.where(never, _NEVER, self._permit(fixed, beams, logp))
 
     def _is_settled(self, fixed: State, length: Any, alive_logp: Any, scores: Any) -> Any:
         """bool [B]: at the longest length, or nothing alive can change the result."""
@@ -187,7 +207,11 @@ class _BeamSearch(Search):
         """Finished hypotheses in order, then unfinished ones in the places that are left."""
         unfinished = state["alive_logp"] / self._penalty(state["length"])[:, None]
         scores = tf.concat([state["scores"], unfinished], 1)
-        places = tf.concat([state["scores"], unfinished - 1e6], 1)
+        places = tf.concat([state["scores"], unfinished - self._behind(state)], 1)
         _, chosen = tf.math.top_k(places, self.beam_size)
         ids = tf.gather(tf.concat([state["finished"], state["alive"]], 1), chosen, batch_dims=1)
         return ids, tf.gather(scores, chosen, batch_dims=1)
+
+    def _behind(self, state: State) -> Any:
+        """By how much unfinished hypotheses rank lower, broadcastable to [B, K]; more than scores differ."""
+        return 1e6

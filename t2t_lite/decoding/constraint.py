@@ -16,8 +16,8 @@ class Constraint(abc.ABC):
     """
 
     @abc.abstractmethod
-    def initial(self, beam_size: int, longest: Any) -> dict[str, Any]:
-        """Returns the state of empty hypotheses, which get at most `longest` symbols."""
+    def initial(self, batch: Any, beam_size: int, longest: Any) -> dict[str, Any]:
+        """Returns the state of empty hypotheses of `batch` sentences, which get at most `longest` symbols."""
 
     @abc.abstractmethod
     def allowed(self, state: dict[str, Any], remaining: Any) -> Any:

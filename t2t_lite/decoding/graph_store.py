@@ -202,10 +202,12 @@ def model_facts(model: Any) -> dict[str, Any]:
 def keep_search(translator: Any) -> None:
     """Takes the graph of a `Translator`'s search from the store, or keeps it there, before the first translation.
 
-    Left out are programs of XLA, which has a cache of its own, samples, searches for trees, and ensembles.
+    Left out are programs of XLA, which has a cache of its own, samples, searches for trees or without banned words, and
+    ensembles.
     """
     model, unknown = translator.model, translator.target_vocabulary.unknown
-    if translator.search_graph.jit or translator.sampling is not None or not translator.is_text or not model.hparams:
+    special = translator.sampling is not None or translator.banned is not None or not translator.is_text
+    if translator.search_graph.jit or special or not model.hparams:
         return
     search = [sorted(translator.settings.items()), translator.prepack, unknown, dataclasses.asdict(translator.decode)]
     weights = {path: weight.value for path, weight in weights_by_path(model).items()}

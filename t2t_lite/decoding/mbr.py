@@ -24,7 +24,7 @@ from t2t_lite.problem import Problem
 from t2t_lite.text.labels import target_of
 
 if TYPE_CHECKING:
-    from t2t_lite.decoding.translate import Hypothesis
+    from t2t_lite.decoding.line_translator import Hypothesis
 
 
 class MinimumBayesRisk:

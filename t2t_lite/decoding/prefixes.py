@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from t2t_lite.errors import UsageError
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 
 _SHOWN = 60  # characters of a prefix in a message
-
-
-def check_number(lines: Sequence[str], prefixes: Sequence[str] | None) -> None:
-    """Raises UsageError unless there is a prefix for each line, or there are none at all."""
-    if prefixes is not None and len(prefixes) != len(lines):
-        raise UsageError(
-            f"Of {len(lines):,} lines, {len(prefixes):,} have a prefix; prefix N is of line N. Give an empty one where "
-            "an output may begin with anything."
-        )
 
 
 def prefix_pieces(prefix: str, vocabulary: AnyVocabulary, longest: int) -> list[int]:

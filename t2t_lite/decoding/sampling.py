@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -60,7 +60,7 @@ def sample(
     num_samples: int,
     extra_length: int,
     prepack: bool = False,
-    constraint: Constraint | None = None,
+    constraints: Sequence[Constraint] = (),
     jit: bool = False,
     never: Collection[int] = (PAD,),
     length_factor: float = 1.0,
@@ -78,7 +78,7 @@ def sample(
         sampling: the sampler and the seed.
         num_samples: K.
         extra_length, length_factor, prepack: as in `beam_search`.
-        constraint: see `Search`; the sampler's distribution is among the symbols that it allows.
+        constraints: see `Search`; the sampler's distribution is among the symbols that they allow.
         jit: see `Search`.
         never: symbols that are never drawn.
         rules: see `Rules`; the sampler's distribution is among the symbols that they leave.
@@ -89,7 +89,7 @@ def sample(
         no end symbol. float32 [B, K], the log-probability of each under the model itself, whatever the sampler.
     """
     with read_weights_once(model):
-        search = _Sampling(model, source, sampling, num_samples, extra_length, constraint, jit, length_factor, rules)
+        search = _Sampling(model, source, sampling, num_samples, extra_length, constraints, jit, length_factor, rules)
         search.never = tuple(never)
         if prefix is not None:
             search.force(prefix)
@@ -112,14 +112,14 @@ class _Sampling(Search):
         sampling: Sampling,
         num_samples: int,
         extra_length: int,
-        constraint: Constraint | None,
+        constraints: Sequence[Constraint],
         jit: bool,
         length_factor: float,
         rules: Rules,
     ) -> None:
         self.num_groups = -(-num_samples // _GROUP)
         size = -(-num_samples // self.num_groups)
-        super().__init__(model, source, size, extra_length, constraint, jit, length_factor, rules)
+        super().__init__(model, source, size, extra_length, constraints, jit, length_factor, rules)
         self.sampler, self.num_samples = sampling.sampler, num_samples
         self.never: tuple[int, ...] = (PAD,)
         self.fixed["key"] = sentence_keys(source, sampling.seed)
@@ -183,7 +183,7 @@ class _Sampling(Search):
             "logp": beams["logp"] + logp,
             "ended": ended,
             "state": state,  # a sample continues from itself, so nothing is reordered
-            **self._constraint_after(beams, symbols),
+            "constraints": self._constraints_after(beams, symbols),
         }
 
     def _rank(self, beams: State) -> tuple[Any, Any]:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.quality import QualityEstimate
 from t2t_lite.decoding.sized_graph import SizedGraph
-from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Hypothesis, LineTranslator, Translator, pad
+from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, pad
 from t2t_lite.decoding.word_scores import WordScores, word_scores
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS, PAD
@@ -127,8 +128,8 @@ def score_outputs(
 ) -> list[list[Hypothesis]]:
     """Returns the outputs that a translator found for lines, with scores of their words, quality estimates, or both.
 
-    They are the model's own, whatever a sampler or a repetition penalty made of them; otherwise they add up to the
-    score times the length penalty, but for rounding.
+    They are the model's own, whatever a sampler or a penalty of repetitions or coverage made of them; otherwise they
+    add up to the score times the length penalty, but for rounding.
 
     Raises:
         UsageError: as `check_words`.

@@ -10,6 +10,7 @@ Legend: B sentences, K hypotheses of a sentence, L longest output.
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,15 +32,15 @@ class Search(abc.ABC):
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
     result, "max_lengths", the "model"'s own, and after `force` the "prefix" [B, P + 1]. `beams` holds the rest: "index"
-    of the step, "done" [B], "alive" [B, K, L] (the unfinished hypotheses), the model's "state", and with a constraint
-    its state, "constraint". A subclass adds its own.
+    of the step, "done" [B], "alive" [B, K, L] (the unfinished hypotheses), the model's "state", and the states of all
+    "constraints". A subclass adds its own.
 
     Args:
         model: a `models.base.Model`.
         source: int32 [B, S], each sentence ended by 1, padded with 0.
         beam_size: K.
         extra_length, length_factor: see `longest_outputs`.
-        constraint: on the symbols of these sentences' outputs; None: any may follow any.
+        constraints: on the symbols of these sentences' outputs; none: any may follow any.
         jit: the graph is for XLA. Then the sizes of `source` are known, and L follows from S. Rows of padding are done
             from the start.
         rules: see `Rules`.
@@ -54,13 +55,13 @@ class Search(abc.ABC):
         source: Any,
         beam_size: int,
         extra_length: int,
-        constraint: Constraint | None,
+        constraints: Sequence[Constraint],
         jit: bool,
         length_factor: float = 1.0,
         rules: Rules = NO_RULES,
     ) -> None:
-        self.beam_size, self.model, self.constraint, self.jit = beam_size, model, constraint, jit
-        self.rules, self.restricted = rules, constraint is not None or rules != NO_RULES
+        self.beam_size, self.model, self.constraints, self.jit = beam_size, model, tuple(constraints), jit
+        self.rules, self.restricted = rules, bool(constraints) or rules != NO_RULES
         lengths = tf.math.count_nonzero(source, axis=1, dtype=tf.int32)
         max_lengths = longest_outputs(lengths, length_factor, extra_length)
         batch: Any = tf.shape(source)[0]
@@ -78,9 +79,8 @@ class Search(abc.ABC):
             "done": tf.equal(lengths, 0) if jit else tf.zeros([batch], tf.bool),
             "alive": tf.zeros(self.shape, tf.int32),
             "state": state,
+            "constraints": tuple(each.initial(batch, beam_size, longest) for each in self.constraints),
         }
-        if constraint is not None:
-            self.beams["constraint"] = constraint.initial(beam_size, longest)
         self.result = tf.zeros(self.shape, tf.int32), tf.zeros(self.shape[:2])
 
     def force(self, prefix: Any) -> None:
@@ -171,11 +171,11 @@ class Search(abc.ABC):
     def _permit(self, fixed: State, beams: State, logits: Any) -> Any:
         """The logits, minus infinity for symbols that may not come next; the same tensor if any may.
 
-        Rules and constraint forbid symbols, and a prefix all but one, whatever those say of it.
+        Rules and constraints forbid symbols, and a prefix all but one, whatever those say of it.
         """
         permitted = self.rules.permit(logits, beams["alive"], beams["index"])
-        if self.constraint is not None:
-            allowed = self.constraint.allowed(beams["constraint"], fixed["max_lengths"] - beams["index"])
+        for constraint, state in zip(self.constraints, beams["constraints"], strict=True):
+            allowed = constraint.allowed(state, fixed["max_lengths"] - beams["index"])
             permitted = tf.where(allowed, permitted, -float("inf"))
         if "prefix" in fixed:
             prefix = fixed["prefix"]
@@ -184,14 +184,13 @@ class Search(abc.ABC):
             permitted = tf.where(tf.equal(forced, PAD), permitted, alone)
         return permitted
 
-    def _constraint_after(self, beams: State, symbols: Any, parents: Any = None) -> State:
-        """What `beams` holds of the constraint after `symbols` [B, K] of `parents` [B, K]; None: each of its own."""
-        if self.constraint is None:
-            return {}
-        state = beams["constraint"]
+    def _constraints_after(self, beams: State, symbols: Any, parents: Any = None) -> tuple[State, ...]:
+        """The states of the constraints after `symbols` [B, N] of `parents` [B, N]; None: each of its own."""
+        states = beams["constraints"]
         if parents is not None:
-            state = {name: tf.gather(value, parents, batch_dims=1) for name, value in state.items()}
-        return {"constraint": self.constraint.advance(state, symbols)}
+            states = tf.nest.map_structure(lambda value: tf.gather(value, parents, batch_dims=1), states)
+        pairs = zip(self.constraints, states, strict=True)
+        return tuple(constraint.advance(state, symbols) for constraint, state in pairs)
 
 
 def longest_output(length: int, factor: float, extra: int) -> int:

@@ -6,7 +6,8 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 
-from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+from t2t_lite.decoding.given import NOTHING, Given
+from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.errors import UsageError
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.sentences import break_long, join_sentences, split_sentences
@@ -76,10 +77,11 @@ class SentenceTranslator(LineTranslator):
         lines: Sequence[str],
         nbest: int,
         progress: Callable[[int, float], None] | None,
-        prefixes: Sequence[str] | None = None,
+        given: Given = NOTHING,
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
-        if prefixes is not None:
-            raise UsageError("Prefixes are of lines; with split_sentences there would be one for each sentence.")
+        if given != NOTHING:
+            what = "Constraints" if given.prefixes is None else "Prefixes"
+            raise UsageError(f"{what} are of lines; with split_sentences there would be one for each sentence.")
         parts = [self.split(line) for line in lines]
         sentences = [*itertools.chain(*parts)]
         done = shown = 0
@@ -96,9 +98,9 @@ class SentenceTranslator(LineTranslator):
         return [_join([*itertools.islice(outputs, len(row))]) for row in parts], cut, unknown
 
     def _decode(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
-        return self._of_sentences._decode(lines, ids, nbest, prefixes)
+        return self._of_sentences._decode(lines, ids, nbest, given)
 
 
 def _join(outputs: Sequence[Sequence[Hypothesis]]) -> list[Hypothesis]:

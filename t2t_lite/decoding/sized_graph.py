@@ -72,7 +72,8 @@ class SizedGraph:
         """Returns the function's results, without rows of padding.
 
         Args:
-            arguments: int32 [rows, length], the first of them, padded with 0; int32 [rows]; or scalars.
+            arguments: int32 [rows, length], the first of them, padded with 0; int32 [rows], or [rows, ...] of
+                more axes, which XLA gets as wide as they are; or scalars.
             tokens: rows are not padded to more than this number of tokens.
         """
         found = self._by_xla(arguments, tokens) if self.jit else None
@@ -114,7 +115,9 @@ class SizedGraph:
         more = self._count_padded_rows(rows, longest, tokens) - rows
 
         def pad(argument: Any) -> Any:
-            axes = [(0, more), (0, columns - argument.shape[1])] if np.ndim(argument) == 2 else [(0, more)]
+            axes = [(0, more), *[(0, 0)] * (np.ndim(argument) - 1)]
+            if np.ndim(argument) == 2:
+                axes[1] = (0, columns - argument.shape[1])
             return np.pad(argument, axes) if np.ndim(argument) else argument
 
         return [pad(argument) for argument in arguments]

@@ -32,7 +32,7 @@ class TreeConstraint(Constraint):
         self._is_end = [i == EOS for i in range(len(grammar.tags))]
         self._sizes = sizes
 
-    def initial(self, beam_size: int, longest: Any) -> dict[str, Any]:
+    def initial(self, batch: Any, beam_size: int, longest: Any) -> dict[str, Any]:
         left = tf.repeat(self._sizes[:, None], beam_size, axis=1)
         return {
             "left": left,  # words without a tag

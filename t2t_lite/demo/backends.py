@@ -18,7 +18,7 @@ from t2t_lite.export.export_folder import find_version, read_card
 from t2t_lite.text.labels import label_of
 
 if TYPE_CHECKING:
-    from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+    from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
     from t2t_lite.export.exported import ExportedTranslator
     from t2t_lite.runs.open_request import OpenRequest
 

@@ -10,8 +10,9 @@ import tensorflow as tf
 
 from t2t_lite.data.vocabulary_files import load_pair
 from t2t_lite.decoding.alignments import Alignment
+from t2t_lite.decoding.given import Given
+from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.prefixes import prefix_pieces
-from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.distributed.tensorflow_loading import quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import SIGNATURES, find_version, read_card
@@ -92,11 +93,13 @@ class ExportedTranslator(LineTranslator):
         return rows
 
     def _decode(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
+        if given.constraints is not None:
+            raise UsageError("An export has no search with constraints. Translate with the run.")
         inputs = tf.constant([self.labelled(line).encode() for line in lines])
-        if prefixes is not None:
-            answer = self._from_prefixes(inputs, ids, prefixes)
+        if given.prefixes is not None:
+            answer = self._from_prefixes(inputs, ids, given.prefixes)
         elif self.aligns:
             if nbest > 1:
                 raise UsageError(

@@ -8,6 +8,7 @@ from typing import Any
 from t2t_lite import config
 from t2t_lite.config import HParams
 from t2t_lite.errors import UsageError
+from t2t_lite.groups import DecodeGroup
 from t2t_lite.ids import UNK
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.recipe_text import value_text
@@ -36,6 +37,8 @@ EXPRESSED: Mapping[str, Mapping[str, tuple[Any, ...]]] = {
     },
 }
 ENGINES = {"marian": "Marian", "huggingface": "MarianMT of Hugging Face"}
+# Settings of a search that other engines do not have, or have in another form.
+_OWN = ("coverage_penalty", "beam_groups")
 
 
 def check_recipe(name: str, model: str, hparams: HParams) -> None:
@@ -59,6 +62,18 @@ def check_recipe(name: str, model: str, hparams: HParams) -> None:
         others.append(f"heads of d_k={d_k} and d_v={d_v} (only d_model / num_heads)")
     if others:
         raise UsageError(f"{engine} cannot compute {', '.join(others)}; export it with --format=saved_model.")
+
+
+def check_search(name: str, decode: DecodeGroup, banned_words: Sequence[str]) -> None:
+    """Raises UsageError if another engine's search has no such option, or has it in another form."""
+    given = [f"{one}={value:g}" for one in _OWN if (value := getattr(decode, one)) != getattr(DecodeGroup, one)]
+    given += ["banned_words"] * bool(banned_words)
+    if given:
+        engine = ENGINES.get(name, "CTranslate2")
+        raise UsageError(
+            f"The search of {engine} cannot be given {', '.join(given)} as this one has it. Leave it out, or export "
+            "with --format=saved_model."
+        )
 
 
 def check_model(name: str, model: Any) -> None:

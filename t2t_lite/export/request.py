@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from t2t_lite import config
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow, quiet
 from t2t_lite.errors import UsageError, did_you_mean
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES, SIGNATURES, versions
 from t2t_lite.files import check_tensorflow_folder
 from t2t_lite.remote.mirror import has, open_folder, push
+from t2t_lite.text.trees.codec import InOrderCodec
 
 if TYPE_CHECKING:
     from t2t_lite.runs.open_request import OpenRequest
@@ -59,6 +61,7 @@ class ExportRequest:
         export_dir: the folder of versions; None: in the run's folder.
         signatures: those of a SavedModel besides serving_default; None: the usual ones.
         warmup_batch_size: sentences of the largest warm-up request; None: 8.
+        banned_words: what no output writes.
     """
 
     runs: OpenRequest
@@ -66,6 +69,7 @@ class ExportRequest:
     export_dir: str | None = None
     signatures: tuple[str, ...] | None = None
     warmup_batch_size: int | None = None
+    banned_words: tuple[str, ...] = ()
 
     @property
     def base(self) -> str:
@@ -76,7 +80,7 @@ class ExportRequest:
 
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if this cannot be exported."""
-        from t2t_lite.export.expressible import ENGINES, check_recipe
+        from t2t_lite.export.expressible import ENGINES, check_recipe, check_search
 
         name, precision = self.format, self.runs.precision
         if len(self.runs.folders) > 1 and name != "saved_model":
@@ -103,6 +107,14 @@ class ExportRequest:
             if any(has(version / FORMATS[other].mark) for version in versions(self.base).values()):
                 raise UsageError(f"{self.base} has versions with --format={other}; give another --export_dir.")
         specs = self.runs.check()
+        if isinstance(specs[0].make_problem().codec, InOrderCodec):
+            raise UsageError(
+                "An export reads trees in brackets, and this parser writes them with linearization=in_order. Use the "
+                "run, with t2t-lite-decoder or t2t_lite.load."
+            )
+        if name != "saved_model":
+            decode = config.replace(specs[0].hparams, **self.runs.search).decode
+            check_search(name, decode, self.banned_words)
         if name in ENGINES:
             check_recipe(name, specs[0].model, specs[0].hparams)
         check_tensorflow_folder("export_dir", self.base)
@@ -160,6 +172,9 @@ def _write(run: OpenRun | OpenEnsemble, request: ExportRequest, card: dict[str, 
     from t2t_lite.export.saved_model import ServedModel
     from t2t_lite.export.warmup import BATCH_SIZE
 
+    if request.banned_words:
+        run.translator.ban(request.banned_words)
+        card = {**card, "banned_words": [*request.banned_words]}
     asked = DEFAULT_SIGNATURES if request.signatures is None else ("serving_default", *request.signatures)
     served = ServedModel(run.translator, tuple(dict.fromkeys(asked)))
     return export(served, request.base, card, request.warmup_batch_size or BATCH_SIZE, licence)

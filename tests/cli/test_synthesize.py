@@ -11,8 +11,8 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.cli import common, decoder, line_source, synthesize
 from t2t_lite.data.prepare import prepare
+from t2t_lite.decoding.line_translator import Hypothesis
 from t2t_lite.decoding.quality import QualityEstimate
-from t2t_lite.decoding.translate import Hypothesis
 from t2t_lite.errors import DataError
 from t2t_lite.files import sha256_of
 from t2t_lite.runs.run_dir import write_run

@@ -5,11 +5,12 @@ import pytest
 import sacrebleu
 
 from t2t_lite import registry
+from t2t_lite.decoding.line_translator import Hypothesis
 from t2t_lite.decoding.mbr import MinimumBayesRisk
 from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.score import score_outputs
 from t2t_lite.decoding.sentence_translator import SentenceTranslator
-from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.metrics.names import metric
 from t2t_lite.metrics.pairwise import score_pairs

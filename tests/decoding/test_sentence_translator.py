@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from t2t_lite.decoding.given import Given
+from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.sentence_translator import SentenceTranslator
-from t2t_lite.decoding.translate import Hypothesis, LineTranslator
 from t2t_lite.errors import UsageError
 from t2t_lite.groups import DecodeGroup
 from t2t_lite.text.vocabulary_training import train_vocabulary
@@ -24,7 +25,7 @@ class Marks(LineTranslator):
         self.most = 0
 
     def _decode(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
         self.most = max(self.most, *map(len, ids))
         return [[Hypothesis("[" * n + line + "]" * n, -float(n)) for n in range(1, nbest + 1)] for line in lines]

@@ -63,10 +63,10 @@ def _searched(
         constraint = TreeConstraint(GRAMMAR, sizes)
         if sampler:
             sampling = Sampling(make_sampler(sampler, {}), 3)
-            options: dict[str, Any] = {"num_samples": beam, "extra_length": extra, "constraint": constraint}
+            options: dict[str, Any] = {"num_samples": beam, "extra_length": extra, "constraints": [constraint]}
             return sample(model, source, sampling, **options, jit=jit)
         options = {"beam_size": beam, "alpha": 0.6, "extra_length": extra, "early_stop": early}
-        return beam_search(model, source, **options, constraint=constraint, jit=jit)
+        return beam_search(model, source, **options, constraints=[constraint], jit=jit)
 
     signature = [tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([None], tf.int32)]
     graph = SizedGraph(search, signature, jit=jit, what="a search")
@@ -173,7 +173,7 @@ def test_all_trees_of_a_treebank_can_be_written(made_up: bool) -> None:
     for row, written in zip(ids, rows, strict=True):
         row[: len(written) + 1] = [*map(symbols.index, written), EOS]
     constraint = TreeConstraint(grammar, tf.constant([len(tree.words) for tree in trees]))
-    state = constraint.initial(1, longest)
+    state = constraint.initial(len(trees), 1, longest)
     for step in range(longest):
         allowed = constraint.allowed(state, tf.fill([len(rows)], longest + 40 - step)).numpy()[:, 0]
         for row, may in zip(ids[:, step], allowed, strict=True):
@@ -189,7 +189,7 @@ def test_all_trees_of_a_treebank_can_be_written(made_up: bool) -> None:
 def test_phrases_cannot_open_without_end() -> None:
     assert GRAMMAR is not None
     constraint = TreeConstraint(GRAMMAR, tf.constant([3]))
-    state, remaining = constraint.initial(1, 500), tf.constant([400])
+    state, remaining = constraint.initial(1, 1, 500), tf.constant([400])
     opens = 0
     while constraint.allowed(state, remaining).numpy()[0, 0, SYMBOLS.index("(NP")]:
         state = constraint.advance(state, tf.constant([[SYMBOLS.index("(NP")]]))

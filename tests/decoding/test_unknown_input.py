@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from t2t_lite.decoding.translate import Hypothesis, LineTranslator
+from t2t_lite.decoding.given import Given
+from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.groups import DecodeGroup
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
@@ -13,7 +14,7 @@ class Copies(LineTranslator):
     """Gives each line back."""
 
     def _decode(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
         return [[Hypothesis(line, 0.0)] * nbest for line in lines]
 

@@ -11,7 +11,8 @@ import t2t_lite
 from t2t_lite.cli import decoder, exporter, importer
 from t2t_lite.cli.output import Form
 from t2t_lite.decoding.alignments import BLANK, Alignment, check_aligns
-from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.decoding.line_translator import Hypothesis
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.importers import huggingface, huggingface_files, run_folder, t2t_model
 from t2t_lite.models.ensemble import Ensemble

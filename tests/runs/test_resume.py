@@ -25,6 +25,7 @@ ALWAYS = {
     *("average_checkpoints", "early_stopping", "jit", "remat", "beam_size", "length_penalty", "extra_length"),
     *("length_penalty_form", "unknown_output", "max_length_factor", "max_source_length", "decode_batch_tokens"),
     *("no_repeat_ngram_size", "min_length", "repetition_penalty"),
+    *("coverage_penalty", "beam_groups", "diversity_strength"),
 }
 WITH_RESET = {
     *("adam_beta1", "adam_beta2", "adam_epsilon", "momentum", "schedule", "learning_rate_factor", "learning_rate"),

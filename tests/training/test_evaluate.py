@@ -17,8 +17,9 @@ from t2t_lite.data.prepare import prepare
 from t2t_lite.data.store import Store
 from t2t_lite.decoding import score
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.line_translator import Hypothesis
 from t2t_lite.decoding.memory import TokenBudget
-from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import DataError, T2TError
 from t2t_lite.groups import DecodeGroup
 from t2t_lite.ids import EOS

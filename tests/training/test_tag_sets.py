@@ -11,7 +11,9 @@ from t2t_lite import registry
 from t2t_lite.data.prepare import prepare
 from t2t_lite.data.sources import read_lines
 from t2t_lite.data.store import Store
-from t2t_lite.decoding.translate import Hypothesis, Translator
+from t2t_lite.decoding.given import Given
+from t2t_lite.decoding.line_translator import Hypothesis
+from t2t_lite.decoding.translate import Translator
 from t2t_lite.groups import DecodeGroup
 from t2t_lite.metrics import bracketing
 from t2t_lite.problem import Problem
@@ -38,7 +40,7 @@ class Perfect(Translator):
         self._symbols = {words: symbols for sides in lines for words, symbols in zip(*sides, strict=True)}
 
     def _decode(
-        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, prefixes: Sequence[str] | None
+        self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
         encoded = [self.target_vocabulary.encode(self._symbols[line]) for line in lines]
         return [[self.hypothesis(line, np.array(row), 0.0)] for line, row in zip(lines, encoded, strict=True)]

@@ -11,12 +11,15 @@ from t2t_lite.files import StrPath
 from t2t_lite.ids import UNK
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Codec, Learner, Outputs
+from t2t_lite.text.trees.in_order import to_bracketed, to_in_order
 from t2t_lite.text.trees.linearize import ROOT, TreeGrammar, linearize, repair, restore, sentence, tag_punctuation
 from t2t_lite.text.trees.tag_table import TAGS_FILE, WSJ, TagLearner, TagTable, load_table
 from t2t_lite.text.trees.tree import normalize, parse
 
 if TYPE_CHECKING:
     from t2t_lite.text.vocabulary import Vocabulary
+
+IN_ORDER = "in_order"  # the linearization of a problem, and in the settings of its prepared data
 
 
 class TreeText(Outputs):
@@ -25,6 +28,7 @@ class TreeText(Outputs):
     Args:
         vocabulary: of the symbols (kind "word"); the model has no other symbols.
         table: the tags that words may have.
+        in_order: the model writes them as in_order.py has them.
 
     Attributes:
         words: the words of the vocabulary, by id.
@@ -35,10 +39,14 @@ class TreeText(Outputs):
 
     is_text = False
 
-    def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ) -> None:
+    def __init__(self, vocabulary: AnyVocabulary, table: TagTable = WSJ, *, in_order: bool = False) -> None:
         self.words = _own(vocabulary).words()
         self._known = frozenset(self.words[UNK + 1 :])
-        self.table = table
+        self.table, self._in_order = table, in_order
+
+    def _bracketed(self, written: str) -> list[str]:
+        symbols = written.split(" ")
+        return to_bracketed(symbols, self._known) if self._in_order else symbols
 
     def source(self, line: str, vocabulary: AnyVocabulary) -> str:
         return sentence(line)
@@ -54,13 +62,14 @@ class TreeText(Outputs):
             symbols = linearize(tree) if tree else []
             if symbols[:1] == [f"({ROOT}"] and symbols[0] not in self._known:
                 symbols = symbols[1:-1]
+            symbols = to_in_order(symbols) if self._in_order else symbols
         return " ".join(symbols)
 
     def unknown(self, written: str) -> list[str]:
         return [symbol for symbol in written.split(" ") if symbol and symbol not in self._known]
 
     def grammar(self) -> TreeGrammar | None:
-        return TreeGrammar.of(self.words)
+        return TreeGrammar.of(self.words, in_order=self._in_order)
 
     def size(self, line: str) -> int:
         """Returns the number of a line's words."""
@@ -75,7 +84,7 @@ class TreeText(Outputs):
         words = sentence(line)
         if not words:
             return "", False
-        tree, repairs = repair(written.split(" "), words.split(" "), self._known, self.table)
+        tree, repairs = repair(self._bracketed(written), words.split(" "), self._known, self.table)
         tree, changed = tag_punctuation(tree, self.table)
         return str(tree), bool(repairs or changed)
 
@@ -83,13 +92,14 @@ class TreeText(Outputs):
         """Returns the tree of a prepared pair; DataError if the target is not a tree over the words of the line."""
         # If tags were learned, TAG may be one of the treebank's own.
         table = None if self.table.learned else self.table
-        return str(restore(target.split(" "), sentence(line).split(" "), table))
+        symbols = to_bracketed(target.split(" ")) if self._in_order else target.split(" ")
+        return str(restore(symbols, sentence(line).split(" "), table))
 
     def files(self) -> dict[str, str]:
         return {TAGS_FILE: self.table.to_json()} if self.table.learned else {}
 
     def describe(self) -> dict[str, str]:
-        return {"tags": self.table.describe()}
+        return {"tags": self.table.describe(), **({"linearization": IN_ORDER} if self._in_order else {})}
 
 
 class TreeCodec(Codec):
@@ -127,6 +137,15 @@ class TreeCodec(Codec):
 
     def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> TreeText:
         return TreeText(vocabulary, load_table(folder))
+
+
+class InOrderCodec(TreeCodec):
+    """Trees that are linearised in order (in_order.py)."""
+
+    settings: ClassVar[Mapping[str, str]] = {**TreeCodec.settings, "linearization": IN_ORDER}
+
+    def outputs(self, folder: StrPath, vocabulary: AnyVocabulary) -> TreeText:
+        return TreeText(vocabulary, load_table(folder), in_order=True)
 
 
 def _own(vocabulary: AnyVocabulary) -> Vocabulary:

@@ -256,14 +256,16 @@ class TreeGrammar:
         tags: whether a symbol is a tag.
         opens: the number of the label, from 1, of a phrase that opens; 0: the symbol opens none.
         closes: the same of a phrase that closes.
+        in_order: trees are written as in_order.py has them.
     """
 
     tags: list[bool]
     opens: list[int]
     closes: list[int]
+    in_order: bool = False
 
     @classmethod
-    def of(cls, symbols: Sequence[str]) -> TreeGrammar | None:
+    def of(cls, symbols: Sequence[str], *, in_order: bool = False) -> TreeGrammar | None:
         """Returns the grammar of symbols, by id; None if they can write no tree.
 
         A bracket without its counterpart has no part in trees.
@@ -273,4 +275,4 @@ class TreeGrammar:
         labels = {label: number for number, label in enumerate(sorted(opening & closing), 1)}
         tags = [m is not None and not m[1] for m in matches]
         opens, closes = ([labels.get(m[2], 0) if m and m[1] == bracket else 0 for m in matches] for bracket in "()")
-        return cls(tags, opens, closes) if labels and any(tags) else None
+        return cls(tags, opens, closes, in_order) if labels and any(tags) else None
