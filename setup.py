@@ -23,6 +23,7 @@ COMMANDS = (
 )
 MODULES = {"import": "importer"}  # where the name would be none for a module
 
+BEAM = ["apache-beam>=2.77,<3"]  # t2t-lite-datagen --runner=beam
 COMPLETION = ["argcomplete>=3.0.8,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.6.3,<5"]  # t2t-lite-exporter --format=ctranslate2; 4.6.0 has no head_dim in its encoder
 DEMO = ["flask>=2.3.3,<4", "waitress>=3,<4"]  # t2t-lite-demo
@@ -87,6 +88,7 @@ setup(
         "tqdm>=4.64.1,<5",
     ],
     extras_require={
+        "beam": BEAM,
         "completion": COMPLETION,
         "ctranslate2": CTRANSLATE2,
         "demo": DEMO,
