@@ -17,8 +17,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(
             "--hparams_file, --hparams_set and --hparams are for --describe; the data is the same for all of them"
         )
-    if args.beam_options and args.runner != "beam":
-        parser.error("--beam_options is for --runner=beam")
+    flags.check_runner_flags(parser)
     return common.run(lambda: _run(args), args=args)
 
 
@@ -32,20 +31,7 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU, 16 at most"
     )
-    parser.add_argument(
-        "--runner",
-        choices=("local", "beam"),
-        default="local",
-        help="what prepares the training text: processes of this machine, or a pipeline of Apache Beam, whose workers "
-        "may be on many",
-    )
-    parser.add_argument(
-        "--beam_options",
-        action="append",
-        metavar="NAME=VALUE,...",
-        help="of --runner=beam: options of Beam's pipeline, such as runner=FlinkRunner or direct_num_workers=4; may be "
-        "given again",
-    )
+    flags.add_runner_flags(parser, "prepares the training text: processes of this machine")
     parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
@@ -59,13 +45,9 @@ def _run(args: argparse.Namespace) -> int:
     recipe = recipe_request.make(problem.default_hparams)  # a mistake shows before the long work
     check_folder("data_dir", args.data_dir)
     from t2t_lite.data import vocabulary_files  # loads NumPy and SentencePiece, which --help does not need
-    from t2t_lite.data.beam import Beam
     from t2t_lite.data.prepare import prepare
 
-    beam = None
-    if args.runner == "beam":
-        beam = Beam(flags.read_options("--beam_options", args.beam_options or []))
-        beam.check()
+    beam = flags.beam(args)
     vocabularies = None if args.vocabulary is None else vocabulary_files.load_given(args.vocabulary)
     with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(

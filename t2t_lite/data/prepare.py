@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.data import beam as beam_pipelines
-from t2t_lite.data import identity, text_counts
-from t2t_lite.data.beam import Beam, BeamText
+from t2t_lite.data import beam_text, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
 from t2t_lite.data.parts import Parts, checksum
+from t2t_lite.data.pipelines import Beam
 from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, ranges_of
 from t2t_lite.data.samples import (
     OnPairs,
@@ -217,7 +216,7 @@ def _write(
     else:
         sums = {split: hash_text(pairs) for split, pairs in small.items()}
         key = checksum(local_version(), identity.data_settings(problem, given), sums)
-        train = BeamText(problem, ranges, progress, overlap, beam, parts, key)
+        train = beam_text.BeamText(problem, ranges, progress, overlap, beam, parts, key)
     vocabularies = _train_vocabularies(problem, train) if given is None else given
     files = by_file(*vocabularies, names=("vocabulary", *SIDES))
     for name, vocabulary in files.items():
@@ -236,7 +235,7 @@ def _write(
             if beam is None:
                 chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
             else:
-                chunks = beam_pipelines.encode_pairs(text, vocabularies, beam, parts)
+                chunks = beam_text.encode_pairs(text, vocabularies, beam, parts)
         facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:

@@ -20,7 +20,7 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.cli import datagen
 from t2t_lite.data import line_ranges
-from t2t_lite.data.beam import Beam
+from t2t_lite.data.pipelines import Beam
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import AlignedPair, Problem
@@ -39,7 +39,7 @@ class _ByHand(Beam):
     def run(self, steps: Any, tasks: Sequence[Any]) -> None:
         numbered = [*enumerate(tasks)]
         if isinstance(tasks[0], str):
-            self._each(steps.encode, tasks)
+            self._each(steps.make, tasks)
             return
         if steps.trainings or steps.reader.judge:
             surveyed = self._each(steps.survey, numbered)
@@ -199,7 +199,7 @@ def test_without_the_package_a_sentence_names_the_extra(
     assert "pip install 't2t-lite[beam]'" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         datagen.main([*command, "--beam_options=runner=FlinkRunner"])
-    assert "--beam_options is for --runner=beam" in capsys.readouterr().err
+    assert "--beam_options goes with --runner=beam" in capsys.readouterr().err
 
 
 # With Beam itself, on its own runner, as whole processes.

@@ -9,9 +9,8 @@ them, the pipeline encodes chunks.
 import dataclasses
 import functools
 import hashlib
-import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,70 +19,13 @@ from t2t_lite.data.encode import Coder, Pair, Side, VocabularyFiles, in_chunks, 
 from t2t_lite.data.line_ranges import LineRange
 from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.parts import Parts, as_array, checksum
+from t2t_lite.data.pipelines import Beam, ChunkSteps, count_found, run_chunks
 from t2t_lite.data.range_text import Choice, Encoded, Found, RangeReader, RangeText, choose, in_drawn_order
 from t2t_lite.data.samples import OnPairs, Training
 from t2t_lite.data.vocabulary_files import Vocabularies
-from t2t_lite.errors import DataError, UsageError, did_you_mean, reason
 from t2t_lite.problem import AlignedPair, Problem
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
-
-_log = logging.getLogger("t2t_lite")
-
-
-@dataclasses.dataclass(frozen=True)
-class Beam:
-    """Apache Beam, with the options of its pipelines by name, such as {"runner": "FlinkRunner"}."""
-
-    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    def check(self) -> None:
-        """Raises UsageError if the package is missing, or has no such option."""
-        try:
-            from apache_beam.options.pipeline_options import PipelineOptions
-        except ImportError:
-            raise UsageError(
-                "--runner=beam needs Apache Beam, which is not installed: pip install 't2t-lite[beam]'."
-            ) from None
-        known = PipelineOptions([]).get_all_options()
-        for name in self.options:
-            if name not in known:
-                raise UsageError(f"--beam_options: Beam has no option {name!r}.{did_you_mean(name, known)}")
-
-    def run(self, steps: "_Steps", tasks: Sequence[Any]) -> None:
-        """Runs a pipeline of steps.
-
-        Raises:
-            DataError: it failed; the parts that are done stay. Or, as UsageError, what one of its steps raised.
-        """
-        import apache_beam
-        from apache_beam.options.pipeline_options import PipelineOptions
-
-        named = {"true": True, "false": False}
-        options = {name: named.get(value.lower(), value) for name, value in self.options.items()}
-        options = {"default_sdk_harness_log_level": "ERROR", **options}
-        pipeline = apache_beam.Pipeline(options=PipelineOptions.from_dictionary(options))
-        steps.build(pipeline, tasks)
-        try:
-            pipeline.run().wait_until_finish()
-        except Exception as error:
-            raise steps.work.fault() or DataError(
-                f"The pipeline has failed: {reason(error)[-1000:]}\nThe parts that are done stay in "
-                f"{steps.work.folder}; the same command continues with them."
-            ) from error
-        if fault := steps.work.fault():
-            raise fault
-
-
-class _Steps(Protocol):
-    """The steps of a pipeline, which may run on any worker."""
-
-    @property
-    def work(self) -> Parts:
-        """Where they leave what they make."""
-
-    def build(self, pipeline: Any, tasks: Sequence[Any]) -> None:
-        """Adds the steps to a pipeline."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -247,7 +189,7 @@ class BeamText(RangeText):
         all_ranges = checksum(self._key, [*map(_identity, self._ranges)], options, given)
         reader = dataclasses.replace(self._reader, files=files)
         self._steps = steps = _RangeSteps(self._work, self._key, all_ranges, reader, trainings)
-        _count_found(self._work, steps.names(self._ranges))
+        count_found(self._work, steps.names(self._ranges))
         self._beam.run(steps, self._ranges)
         if reader.judge:
             self._log_choice(steps.choice)
@@ -258,45 +200,18 @@ def _identity(part: LineRange) -> dict[str, Any]:
     return {**dataclasses.asdict(part), "before": 0}
 
 
-def _count_found(work: Parts, names: Sequence[str], inputs: Sequence[str] = ()) -> None:
-    """Removes all parts but `names` and `inputs`, and logs how many of the former are there."""
-    if found := work.keep(names, inputs):
-        _log.info("%s of %s parts are there already, and are not made again.", f"{found:,}", f"{len(names):,}")
-
-
 @dataclasses.dataclass(frozen=True)
-class _ChunkSteps:
-    """The step that encodes chunks of pairs; `key` is a checksum of the vocabularies."""
+class _PairSteps(ChunkSteps):
+    """Encodes chunks of pairs."""
 
-    work: Parts
-    key: str
     coder: Coder
 
-    def build(self, pipeline: Any, tasks: Sequence[str]) -> None:
-        import apache_beam
+    def compute(self, rows: list[Any]) -> parts.Arrays:
+        return parts.sides_to_arrays(self.coder.encode([_pair(*row) for row in rows]))
 
-        chunks = pipeline | apache_beam.Create(tasks) | apache_beam.Reshuffle()
-        chunks | "encode" >> apache_beam.Map(self.encode)
 
-    def write(self, chunk: Sequence[Pair]) -> str:
-        """Writes a chunk for the pipeline; returns the name of its part."""
-        rows = [[*pair, *([pair.links] if isinstance(pair, AlignedPair) else [])] for pair in chunk]
-        name = f"chunk-{checksum(rows)}"
-        return self.work.make(name, lambda: {"pairs": parts.pack(rows)})
-
-    def encode(self, name: str) -> str:
-        def compute() -> parts.Arrays:
-            rows = parts.unpack(self.work.load(name)["pairs"])
-            return parts.sides_to_arrays(self.coder.encode([_pair(*row) for row in rows]))
-
-        return self.work.make(self.name(name), compute)
-
-    def encoded(self, name: str) -> tuple[Side, ...]:
-        """Returns what `encode` has made of a chunk."""
-        return parts.sides_from_arrays(self.work.load(self.name(name)))
-
-    def name(self, chunk: str) -> str:
-        return f"encoded-{self.key}-{chunk}"
+def _row(pair: Pair) -> list[Any]:
+    return [*pair, *([pair.links] if isinstance(pair, AlignedPair) else [])]
 
 
 def _pair(source: str, target: str, links: Iterable[Any] | None = None) -> Pair:
@@ -307,9 +222,6 @@ def encode_pairs(
     pairs: Iterable[Pair], vocabularies: Vocabularies, beam: Beam, work: Parts
 ) -> Iterator[tuple[Side, ...]]:
     """As `encode.encode_pairs`, by a pipeline; all pairs are read before it begins."""
-    files = to_files(vocabularies)
-    steps = _ChunkSteps(work, checksum([vocabulary.checksum for vocabulary in vocabularies]), Coder(files))
-    chunks = [*map(steps.write, in_chunks(pairs))]
-    _count_found(work, [*map(steps.name, chunks)], chunks)
-    beam.run(steps, chunks)
-    return map(steps.encoded, chunks)
+    key = checksum([vocabulary.checksum for vocabulary in vocabularies])
+    steps = _PairSteps(work, key, Coder(to_files(vocabularies)))
+    return map(parts.sides_from_arrays, run_chunks(beam, steps, ([*map(_row, chunk)] for chunk in in_chunks(pairs))))
