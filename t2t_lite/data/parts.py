@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -46,6 +47,10 @@ class Parts:
         for left in there - wanted - others:
             (self.folder / left).unlink(missing_ok=True)
         return len(there & wanted)
+
+    def remove(self) -> None:
+        """Removes all parts, when they are no longer needed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def make(self, name: str, compute: Callable[[], Arrays]) -> str:
         """Writes a part unless it is there; returns its name. A user's fault is kept for `fault`."""

@@ -4,7 +4,6 @@ import functools
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -106,7 +105,7 @@ def prepare(
         with StoreWriter(folder) as writer:
             num_workers = num_workers or min(available_cpus(), 16)
             _write(problem, splits, vocabularies, writer, num_workers, progress, beam, parts)
-        shutil.rmtree(parts.folder, ignore_errors=True)
+        parts.remove()
     return open_store(folder)
 
 
