@@ -69,7 +69,8 @@ class _RangeSteps:
         """Returns the names of all parts."""
         numbers = range(len(ranges))
         trains = [*(self._name("lines", i) for i in numbers), self._name("vocabulary")] if self.trainings else []
-        surveys = [*map(self._survey_name, ranges), self._name("choice")] if self._surveys else []
+        surveyed = dict.fromkeys(map(self._survey_name, ranges))  # a file that counts twice is surveyed once
+        surveys = [*surveyed, self._name("choice")] if self._surveys else []
         return [*surveys, *trains, *(self._name("encoded", i) for i in numbers)]
 
     def _survey_name(self, part: LineRange) -> str:

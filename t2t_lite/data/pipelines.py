@@ -35,6 +35,7 @@ class Beam:
 
         Raises:
             DataError: it failed; the parts that are done stay. Or, as UsageError, what one of its steps raised.
+            UsageError: Beam does not take its options.
         """
         import apache_beam
         from apache_beam.options.pipeline_options import PipelineOptions
@@ -42,7 +43,10 @@ class Beam:
         named = {"true": True, "false": False}
         options = {name: named.get(value.lower(), value) for name, value in self.options.items()}
         options = {"default_sdk_harness_log_level": "ERROR", **options}
-        pipeline = apache_beam.Pipeline(options=PipelineOptions.from_dictionary(options))
+        try:
+            pipeline = apache_beam.Pipeline(options=PipelineOptions.from_dictionary(options))
+        except ValueError as error:
+            raise UsageError(f"--beam_options: {error}") from None
         steps.build(pipeline, tasks)
         try:
             pipeline.run().wait_until_finish()

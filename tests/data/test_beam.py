@@ -225,7 +225,7 @@ def _prepared(data: Path, given: Mapping[str, Any], *more: str) -> dict[str, byt
 def large(tmp_path: Path) -> Path:
     """A corpus of five ranges."""
     pytest.importorskip("apache_beam", reason="apache-beam is not installed (extra beam)")
-    return _write(tmp_path / "large", 12_000, 120)
+    return _write(tmp_path / "large", 24_000, 120)
 
 
 @pytest.mark.nightly
@@ -282,6 +282,7 @@ def test_faults_of_text_and_options_are_sentences(tmp_path: Path, large: Path) -
     cases = {
         "vocab_size=20 is too small: the text's characters alone need": (2, []),
         "Beam has no option 'runer'. Did you mean 'runner'": (2, ["--beam_options=runer=FlinkRunner"]),
+        "Unexpected pipeline runner: FlinkRuner": (2, ["--beam_options=runner=FlinkRuner"]),
         "train.de, line 9001: byte 0xff at column 1 is not UTF-8": (1, [TWO_PROCESSES]),
     }
     for message, (status, more) in cases.items():
