@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from t2t_lite import verbosity
 from t2t_lite.data.parts import Arrays, Parts, checksum, pack, unpack
 from t2t_lite.errors import DataError, UsageError, did_you_mean, reason
 
@@ -42,7 +43,9 @@ class Beam:
 
         named = {"true": True, "false": False}
         options = {name: named.get(value.lower(), value) for name, value in self.options.items()}
-        options = {"default_sdk_harness_log_level": "ERROR", **options}
+        if not verbosity.said.verbose:  # Beam logs a traceback for each error, also for a fault in a user's text
+            logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+            options = {"default_sdk_harness_log_level": "CRITICAL", **options}
         try:
             pipeline = apache_beam.Pipeline(options=PipelineOptions.from_dictionary(options))
         except ValueError as error:

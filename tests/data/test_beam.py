@@ -273,7 +273,7 @@ def test_killed_at_three_points_it_continues_with_its_parts(tmp_path: Path, larg
     _, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     assert f"{left} of 17 parts are there already" in err
-    assert _prepared(data, given) == _prepared(tmp_path / "local", given, "--clean")
+    assert _prepared(data, given, "--clean") == _prepared(tmp_path / "local", given, "--clean")
 
 
 @pytest.mark.nightly
@@ -292,5 +292,5 @@ def test_faults_of_text_and_options_are_sentences(tmp_path: Path, large: Path) -
         process = _datagen(tmp_path / "data", given, "--runner=beam", *more)
         _, err = process.communicate(timeout=120)
         assert process.returncode == status
-        assert message in err
-        assert "Traceback" not in err
+        assert message in err.splitlines()[-1]
+        assert "Traceback" not in err or TWO_PROCESSES in more  # Beam's own worker processes print theirs
