@@ -23,6 +23,7 @@ COMMANDS = (
 )
 MODULES = {"import": "importer"}  # where the name would be none for a module
 
+BEAM = ["apache-beam>=2.77,<3"]  # t2t-lite-datagen --runner=beam
 CLOUD = ["fsspec>=2025.2,<2027"]  # paths of stores; each kind needs a package of its own: s3fs, gcsfs, adlfs, ...
 COMPLETION = ["argcomplete>=3.0.8,<4"]  # what --print_completion prints asks it
 CTRANSLATE2 = ["ctranslate2>=4.6.3,<5"]  # t2t-lite-exporter --format=ctranslate2; 4.6.0 has no head_dim in its encoder
@@ -88,6 +89,7 @@ setup(
         "tqdm>=4.64.1,<5",
     ],
     extras_require={
+        "beam": BEAM,
         "cloud": CLOUD,
         "completion": COMPLETION,
         "ctranslate2": CTRANSLATE2,

@@ -20,6 +20,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(
             "--hparams_file, --hparams_set and --hparams are for --describe; the data is the same for all of them"
         )
+    flags.check_runner_flags(parser)
     return common.run(lambda: _run(args), args=args)
 
 
@@ -33,6 +34,7 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--num_workers", type=int, metavar="N", help="processes that encode; default: one per CPU, 16 at most"
     )
+    flags.add_runner_flags(parser, "prepares the training text: processes of this machine")
     parser.add_argument("--force", action="store_true", help="prepare again what is there, changed or not")
     parser.add_argument("--verify", action="store_true", help="compare all files with the manifest's checksums")
     parser.add_argument("--describe", action="store_true", help="print what the batches of an hparams set would hold")
@@ -56,6 +58,7 @@ def _run(args: argparse.Namespace) -> int:
         check_folder("data_dir", data_dir)
         fetch(os.path.join(data_dir, problem.name))
 
+    beam = flags.beam(args)
     vocabularies = None if args.vocabulary is None else vocabulary_files.load_given(args.vocabulary)
     with Progress(None, " pairs", "preparing the data") as bar:
         store = prepare(
@@ -66,6 +69,7 @@ def _run(args: argparse.Namespace) -> int:
             force=args.force,
             again=args.prepare_again,
             progress=bar.reach,
+            beam=beam,
         )
     if args.verify:
         store.verify()

@@ -8,7 +8,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite import registry
 from t2t_lite.cli import line_source, output
@@ -127,6 +127,36 @@ class DecodeRequest:
             output.check_output("output", self.output, None if self.split else text)
 
 
+class Model(NamedTuple):
+    """What translates a request.
+
+    Attributes:
+        settings: what its outputs depend on.
+        split_lines: the lines of the split that is translated.
+        weights: of runs.
+    """
+
+    translator: LineTranslator
+    settings: dict[str, Any]
+    split_lines: list[str]
+    weights: list[dict[str, Any]]
+
+
+class _Collected:
+    """Output that is kept in memory."""
+
+    done = 0
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, lines: Sequence[str], data: bytes) -> None:
+        self.written.append(data)
+
+    def finish(self) -> None:
+        """Does nothing."""
+
+
 def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Translates and writes the lines of a request.
 
@@ -149,25 +179,8 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     elif not request.split:
         live = line_source.LiveLines(line_source.lines_of(request.input))
         at_hand = live.count_waiting()
-    load_tensorflow()
-    from t2t_lite.decoding.score import check_words
-    from t2t_lite.decoding.sentence_translator import SentenceTranslator
-
-    threads.set_inter_op_parallelism_for(at_hand)
-    translator, settings, split_lines, weights = _open(request, _sampling(request))
+    translator, settings, split_lines, weights = open_model(request, at_hand)
     made_by = {"weights": weights, "settings": _all_settings(request, settings)}
-    translator = translator.with_language(request.target_language)
-    if request.split_sentences:
-        translator = SentenceTranslator(translator)
-    if request.alignments is not None:
-        translator.start_aligning()
-    if (request.nbest or 1) > translator.decode.beam_size:
-        raise UsageError(
-            f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
-            f"of {'this command' if request.runs else 't2t-lite-exporter'}."
-        )
-    if request.word_scores or request.quality:
-        check_words(translator)
     if request.split:
         _check_given(request, len(split_lines))
     with _open_output(request, settings) as out:
@@ -191,6 +204,36 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
     return made_by
 
 
+def open_model(request: DecodeRequest, at_hand: int = sys.maxsize) -> Model:
+    """Returns what translates a request; `at_hand` is the number of lines that are known to be there."""
+    load_tensorflow()
+    from t2t_lite.decoding.score import check_words
+    from t2t_lite.decoding.sentence_translator import SentenceTranslator
+
+    threads.set_inter_op_parallelism_for(at_hand)
+    model = _open(request, _sampling(request))
+    translator = model.translator.with_language(request.target_language)
+    if request.split_sentences:
+        translator = SentenceTranslator(translator)
+    if request.alignments is not None:
+        translator.start_aligning()
+    if (request.nbest or 1) > translator.decode.beam_size:
+        raise UsageError(
+            f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
+            f"of {'this command' if request.runs else 't2t-lite-exporter'}."
+        )
+    if request.word_scores or request.quality:
+        check_words(translator)
+    return model._replace(translator=translator)
+
+
+def translate_lines(request: DecodeRequest, translator: LineTranslator, lines: Sequence[str]) -> bytes:
+    """Returns what is written for some lines."""
+    out = _Collected()
+    _translate(request, translator, line_source.file_blocks(lines), out, None, lambda: None, {})
+    return b"".join(out.written)
+
+
 def _check_given(request: DecodeRequest, number: int) -> None:
     """Raises DataError unless each file that is given has a line for each of `number` lines."""
     for path in request.given_files.values():
@@ -209,17 +252,16 @@ def _sampling(request: DecodeRequest) -> Sampling | None:
     return Sampling(make_sampler(request.sampler, options), request.seed)
 
 
-def _open(
-    request: DecodeRequest, sampling: Sampling | None
-) -> tuple[LineTranslator, dict[str, Any], list[str], list[dict[str, Any]]]:
-    """Returns the translator, what its outputs depend on, the lines of a split, and the weights of runs."""
+def _open(request: DecodeRequest, sampling: Sampling | None) -> Model:
     if request.runs is None:
         from t2t_lite.export.exported import ExportedTranslator
 
         exported = ExportedTranslator(str(request.saved_model), request.batch_tokens)
         search = {name: getattr(exported.decode, name) for name in OF_OUTPUTS}
         search["precision"] = exported.card["hparams"]["precision"]
-        return exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, [], []
+        return Model(
+            exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, [], []
+        )
     from t2t_lite.decoding.graph_store import keep_search
     from t2t_lite.runs.scores_file import describe_weights
 
@@ -245,7 +287,7 @@ def _open(
     weights = [
         {"run": name_urls(str(member.output_dir)), **describe_weights(member.checkpoint)} for member in run.members
     ]
-    return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines, weights
+    return Model(run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines, weights)
 
 
 def _checksum(file: Path) -> str:
@@ -289,7 +331,7 @@ def _translate(
     request: DecodeRequest,
     translator: LineTranslator,
     blocks: Iterable[Sequence[str]],
-    out: PartialOutput | Stream,
+    out: PartialOutput | Stream | _Collected,
     total: int | None,
     interrupt: Callable[[], None],
     given: Mapping[str, Iterator[str]],

@@ -22,10 +22,16 @@ def main(argv: list[str] | None = None) -> int:
     _check_flags(parser)
     resumes = DecodeRequest(input=args.input, split=args.split, output=args.output).can_resume
     again = "run the same command with --resume" if resumes else "run the same command again"
-    return common.run(lambda: _run(decode_request(args)), again=again, args=args)
+    return common.run(lambda: _run(args), again=again, args=args)
 
 
-def _run(request: DecodeRequest) -> int:
+def _run(args: argparse.Namespace) -> int:
+    request = decode_request(args)
+    if beam := flags.beam(args):
+        from t2t_lite.cli.decode_beam import decode_on
+
+        decode_on(beam, request)
+        return 0
     restart_with_huge_pages()
     decode(request, common.Interrupts().check)
     return 0
@@ -43,7 +49,10 @@ def make_parser() -> common.Parser:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--input", metavar="FILE", help="text to translate, plain, compressed or .jsonl; default: standard input"
+        "--input",
+        metavar="FILE",
+        help="text to translate, plain, compressed or .jsonl; with --runner=beam also a pattern, such as 'news-*.en'; "
+        "default: standard input",
     )
     what.add_argument("--split", choices=("dev", "test"), help="translate a split of the run's own data")
     parser.add_argument(
@@ -57,6 +66,7 @@ def make_parser() -> common.Parser:
         metavar="I/N",
         help="translate the I-th of N equal parts of --input, for N machines; cat of the N outputs is the whole",
     )
+    flags.add_runner_flags(parser, "translates: this process")
     parser.add_argument(
         "--split_sentences",
         action="store_true",
@@ -150,7 +160,10 @@ def _check_flags(parser: common.Parser) -> None:
     flags.check_sampler_flags(parser)
     if {"--sampler", "--mbr_samples"} & given.keys():
         parser.refuse(["constraints"], "is of beam search, and does not go with --sampler or --mbr_samples")
+    flags.check_runner_flags(parser)
     _check_mbr_flags(parser)
+    if given.get("--runner") == "beam":
+        _check_beam_flags(parser)
     if "--output" not in given:
         parser.refuse(["resume"], "needs --output=FILE: standard output keeps nothing")
     if "--split" in given:
@@ -158,6 +171,16 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(["target_language"], "goes with --input: the lines of a split have their labels")
     elif not line_source.is_file(given.get("--input")):
         parser.refuse(("resume", "shard"), "needs --input=FILE: what comes in a pipe cannot be read again")
+
+
+def _check_beam_flags(parser: common.Parser) -> None:
+    parser.refuse(["resume"], "does not go with --runner=beam, which always continues with the parts that are done")
+    parser.refuse(
+        ["shard", "split", "prefix", "constraints"],
+        "does not go with --runner=beam, which translates all lines of --input",
+    )
+    if "--input" not in parser.given or not line_source.is_file(parser.given.get("--output")):
+        parser.error("--runner=beam needs --input=FILE or a pattern, and --output=FILE")
 
 
 def _check_mbr_flags(parser: common.Parser) -> None:

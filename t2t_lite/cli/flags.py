@@ -1,9 +1,11 @@
 """Flags of several commands, and the requests that they make: a problem and its data, a recipe, a sampler."""
 
+from __future__ import annotations
+
 import argparse
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.cli import common
 from t2t_lite.config import read_overrides
@@ -12,6 +14,9 @@ from t2t_lite.errors import UsageError
 from t2t_lite.groups import MOST_HYPOTHESES, OF_BEAM_SEARCH
 from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
 from t2t_lite.runs.recipe_request import RecipeRequest
+
+if TYPE_CHECKING:
+    from t2t_lite.data.pipelines import Beam
 
 
 def add_problem_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -252,6 +257,40 @@ def add_banned_words_flag(parser: common.Parser) -> None:
 def read_banned_words(path: str | None) -> tuple[str, ...]:
     """Returns the words of a file, without blank lines; DataError if it cannot be read."""
     return () if path is None else tuple(filter(str.strip, read_texts(path)))
+
+
+def add_runner_flags(parser: common.Parser, what: str) -> None:
+    """Adds the flags; `what` says what the local runner is."""
+    parser.add_argument(
+        "--runner",
+        choices=("local", "beam"),
+        default="local",
+        help=f"what {what}, or a pipeline of Apache Beam, whose workers may be on many",
+    )
+    parser.add_argument(
+        "--beam_options",
+        action="append",
+        metavar="NAME=VALUE,...",
+        help="of --runner=beam: options of Beam's pipeline, such as runner=FlinkRunner or direct_num_workers=4; may be "
+        "given again",
+    )
+
+
+def check_runner_flags(parser: common.Parser) -> None:
+    """Ends the program with status 2 if there are options of a runner that is not asked for."""
+    if parser.given.get("--runner") != "beam":
+        parser.refuse(["beam_options"], "goes with --runner=beam")
+
+
+def beam(args: argparse.Namespace) -> Beam | None:
+    """Returns what the flags of `add_runner_flags` ask for, None for the local runner; raises as `Beam.check`."""
+    from t2t_lite.data.pipelines import Beam
+
+    if args.runner == "local":
+        return None
+    asked = Beam(read_options("--beam_options", args.beam_options or []))
+    asked.check()
+    return asked
 
 
 SAMPLER_FLAGS = ("sampler", "sampler_options", "seed")

@@ -67,7 +67,7 @@ def encode_pairs(pairs: Iterable[Pair], vocabularies: Vocabularies, *, num_worke
         for chunk in itertools.chain(first, chunks):
             yield encode_chunk(chunk, vocabularies)
     else:
-        yield from in_processes(_Coder(to_files(vocabularies)), "encode", itertools.chain(first, chunks), num_workers)
+        yield from in_processes(Coder(to_files(vocabularies)), "encode", itertools.chain(first, chunks), num_workers)
 
 
 def in_chunks(pairs: Iterable[Pair]) -> Iterator[list[Pair]]:
@@ -134,7 +134,9 @@ def from_files(files: VocabularyFiles) -> Vocabularies:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Coder:
+class Coder:
+    """Encodes chunks, in whatever process."""
+
     files: VocabularyFiles
 
     @functools.cached_property

@@ -9,12 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.cpus import available_cpus
-from t2t_lite.data import identity, text_counts
+from t2t_lite.data import beam_text, identity, text_counts
 from t2t_lite.data.encode import Pair, Side, encode_pairs
 from t2t_lite.data.overlap import Overlap, overlap_line
-from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, range_text
+from t2t_lite.data.parts import Parts, checksum
+from t2t_lite.data.pipelines import Beam
+from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, ranges_of
 from t2t_lite.data.remote_store import url_of
-from t2t_lite.data.samples import OnPairs, TrainingText, find_place, hash_text, read_pairs
+from t2t_lite.data.samples import (
+    OnPairs,
+    Training,
+    TrainingFacts,
+    TrainingText,
+    find_place,
+    hash_text,
+    read_pairs,
+)
 from t2t_lite.data.store import ALIGNMENT, MANIFEST, MOST_PLACES, SIDES, WEIGHTS, Store, open_store
 from t2t_lite.data.store_writer import SequenceWriter, StoreWriter, recover
 from t2t_lite.data.synthetic import find_provenance
@@ -27,8 +37,7 @@ from t2t_lite.problem import Problem, check_codec
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.unknown_pieces import UnknownPieces
-from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_training import train_vocabulary
+from t2t_lite.text.vocabulary_training import warn_of_few_pieces
 from t2t_lite.version import local_version
 
 _SHOWN = 10  # changes in a message
@@ -46,6 +55,7 @@ def prepare(
     again: bool = False,
     known: str | None = None,
     progress: OnPairs | None = None,
+    beam: Beam | None = None,
 ) -> Store:
     """Returns the store `data_dir`/NAME of `problem`; makes it if it is not there yet.
 
@@ -59,6 +69,8 @@ def prepare(
         again: make it again if it was made from other data, or with other settings.
         known: checksum of the data that a run was trained on; if the store has it, sources that are gone do not matter.
         progress: called now and then with (pairs done, label).
+        beam: whose pipelines read, clean and encode the training text; None: processes of this machine. What they have
+            made stays beside the store until it is complete, so that another call continues.
 
     Raises:
         UsageError: the store was made with other settings (the message lists them).
@@ -94,8 +106,11 @@ def prepare(
             return store
         if _is_there(folder):
             open_store(folder)  # raises DataError if it is damaged
+        parts = Parts(folder.with_name(f".{folder.name}.parts"))
         with StoreWriter(folder) as writer:
-            _write(problem, splits, vocabularies, writer, num_workers or min(available_cpus(), 16), progress)
+            num_workers = num_workers or min(available_cpus(), 16)
+            _write(problem, splits, vocabularies, writer, num_workers, progress, beam, parts)
+        parts.remove()
     return open_store(folder)
 
 
@@ -184,6 +199,8 @@ def _write(
     writer: StoreWriter,
     num_workers: int,
     progress: OnPairs,
+    beam: Beam | None,
+    parts: Parts,
 ) -> None:
     # Before the text is read: a file that changes meanwhile counts as changed.
     origin = identity.find_origin(problem)
@@ -194,9 +211,16 @@ def _write(
     for split, pairs in small.items():
         _write_text(split, pairs, writer, as_json=problem.keeps_line_breaks)
     overlap = Overlap(small)
-    train: RangeText | TrainingText = range_text(problem, progress, overlap, num_workers, writer.aside) or TrainingText(
-        problem, progress, overlap, writer.aside
-    )
+    ranges = ranges_of(problem)
+    train: RangeText | TrainingText
+    if not ranges:
+        train = TrainingText(problem, progress, overlap, writer.aside)
+    elif beam is None:
+        train = RangeText(problem, ranges, progress, overlap, num_workers, writer.aside)
+    else:
+        sums = {split: hash_text(pairs) for split, pairs in small.items()}
+        key = checksum(local_version(), identity.data_settings(problem, given), sums)
+        train = beam_text.BeamText(problem, ranges, progress, overlap, beam, parts, key)
     vocabularies = _train_vocabularies(problem, train) if given is None else given
     files = by_file(*vocabularies, names=("vocabulary", *SIDES))
     for name, vocabulary in files.items():
@@ -212,7 +236,10 @@ def _write(
             text = learner.watch(overlap.watch(train.read()))
             if problem.weighted:
                 text = keep_weights(text, writer.file(WEIGHTS).write)
-            chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
+            if beam is None:
+                chunks = encode_pairs(text, vocabularies, num_workers=num_workers)
+            else:
+                chunks = beam_text.encode_pairs(text, vocabularies, beam, parts)
         facts[split], unknown = _write_ids(problem, split, chunks, vocabularies, writer, progress)
         facts[split]["left_out"] = dict(problem.left_out.get(split, {}))
         if split in small:
@@ -255,25 +282,34 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_js
             file.write(line.encode() + b"\n")
 
 
-def _train_vocabularies(problem: Problem, text: RangeText | TrainingText) -> Vocabularies:
-    def train(sides: slice, kind: str, labels: Sequence[str]) -> Vocabulary:
-        return train_vocabulary(
-            text.lines(sides),
-            size=problem.vocab_size,
-            kind=kind,
-            character_coverage=problem.character_coverage,
-            whole=whole if kind != "word" else (),
-            labels=labels,
-            byte_fallback=problem.byte_fallback,
-            seed=VOCABULARY_SEED,
-        )
+def _train_vocabularies(problem: Problem, text: TrainingFacts) -> Vocabularies:
+    trainings = _trainings(problem)
+    found = text.train(trainings)
+    for vocabulary, (_, options) in zip(found, trainings, strict=True):
+        warn_of_few_pieces(vocabulary, options["size"], options["kind"])
+    return found[0], found[-1]
+
+
+def _trainings(problem: Problem) -> list[Training]:
+    """Returns how the vocabularies of a problem are trained: that of both sides, or those of source and target."""
+
+    def training(sides: slice, kind: str, labels: Sequence[str]) -> Training:
+        options = {
+            "size": problem.vocab_size,
+            "kind": kind,
+            "character_coverage": problem.character_coverage,
+            "whole": whole if kind != "word" else (),
+            "labels": labels,
+            "byte_fallback": problem.byte_fallback,
+            "seed": VOCABULARY_SEED,
+        }
+        return Training(sides, options)
 
     whole = [*(["\n"] if problem.keeps_line_breaks else []), *problem.keep_whole]
     if problem.shared_vocab:
-        vocabulary = train(slice(None), problem.vocab_type, problem.labels)
-        return vocabulary, vocabulary
+        return [training(slice(None), problem.vocab_type, problem.labels)]
     target_type = problem.codec.target_vocab_type(problem.vocab_type)
-    return train(slice(0, 1), problem.vocab_type, problem.labels), train(slice(1, 2), target_type, ())
+    return [training(slice(0, 1), problem.vocab_type, problem.labels), training(slice(1, 2), target_type, ())]
 
 
 def _write_ids(

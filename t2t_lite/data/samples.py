@@ -3,9 +3,9 @@
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_lite.data.cleaning import Cleaner, Judge
 from t2t_lite.data.encode import Pair
@@ -16,6 +16,8 @@ from t2t_lite.errors import DataError
 from t2t_lite.problem import LARGEST_WEIGHT, AlignedPair, Problem, WeightedPair
 from t2t_lite.text.labels import split_label
 from t2t_lite.text.line_breaks import breaks_as_spaces, plain_breaks
+from t2t_lite.text.vocabulary import Vocabulary
+from t2t_lite.text.vocabulary_training import train_vocabulary
 
 OnPairs = Callable[[int, str], None]  # (pairs done, what is being done)
 
@@ -100,8 +102,15 @@ def join_pair(pair: Pair) -> bytes:
     return f"{pair[0]}\n{pair[1]}\n{weight}".encode()
 
 
+class Training(NamedTuple):
+    """How a vocabulary is trained: on the lines of which sides, and by which arguments of `train_vocabulary`."""
+
+    sides: slice
+    options: Mapping[str, Any]
+
+
 class TrainingFacts:
-    """What is known of the training pairs that are used once all were read.
+    """The training pairs that are used, and what is known of them once all were read.
 
     Attributes:
         counts: what is unusual in all pairs, used or not.
@@ -118,6 +127,14 @@ class TrainingFacts:
         """Begins to read all pairs."""
         self.counts, self.overlapping, self._digest = counts_of(self._problem), 0, hashlib.sha256()
         self._languages = LanguageRuns()  # of the pairs that are used
+
+    def lines(self, sides: slice) -> Iterator[str]:
+        """Yields the lines that a vocabulary of the sides is trained on."""
+        raise NotImplementedError
+
+    def train(self, trainings: Sequence[Training]) -> list[Vocabulary]:
+        """Returns the vocabularies that are trained on this text."""
+        return [train_vocabulary(self.lines(sides), **options) for sides, options in trainings]
 
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why; the languages of the others."""
@@ -176,7 +193,6 @@ class TrainingText(TrainingFacts):
             yield pair
 
     def lines(self, sides: slice) -> Iterator[str]:
-        """Yields the lines that a vocabulary of the sides is trained on."""
         pairs = report(self.read(), self._progress, "vocabulary")
         texts = ((split_label(source, self._problem.labels)[1], target) for source, target in pairs)
         return itertools.chain.from_iterable(pair[sides] for pair in texts)

@@ -7,12 +7,13 @@ are markup (text/markup.py) or have an empty side, and, where the text is encode
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import logging
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t2t_lite.data.store import SIDES
@@ -177,6 +178,27 @@ class SplitCounts:
             mine.merge(others)
         self.markup.merge(other.markup)
         self.empty.merge(other.empty)
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts of the text, JSON-ready; `from_json` reads them."""
+        return {
+            "pairs": self.pairs,
+            "absent": list(self.absent),
+            "white_space": [[*key, dataclasses.astuple(count)] for key, count in self.white_space.items()],
+            "prepared": [text.to_json() for text in self.prepared],
+            "markup": dataclasses.astuple(self.markup),
+            "empty": dataclasses.astuple(self.empty),
+        }
+
+    def from_json(self, values: Mapping[str, Any]) -> SplitCounts:
+        """Returns counts as these, of another text."""
+        found = copy.copy(self)
+        found.pairs, found.absent = values["pairs"], dict.fromkeys(values["absent"])
+        found.white_space = defaultdict(Count)
+        found.white_space |= {(side, name): Count(*count) for side, name, count in values["white_space"]}
+        found.prepared = [PreparedText.from_json(text) for text in values["prepared"]]
+        found.markup, found.empty = Count(*values["markup"]), Count(*values["empty"])
+        return found
 
     def facts(self) -> dict[str, Any]:
         """The counts that are not zero, for the manifest."""

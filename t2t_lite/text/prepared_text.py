@@ -88,6 +88,16 @@ class PreparedText:
         self._words += other._words
         self._marked.update(other._marked)
 
+    def to_json(self) -> list[int]:
+        """The counts, JSON-ready; `from_json` reads them."""
+        return [self._words, *(self._marked[mark] for mark in MARKS)]
+
+    @classmethod
+    def from_json(cls, values: Sequence[int]) -> PreparedText:
+        found = cls()
+        found._words, found._marked = values[0], Counter(dict(zip(MARKS, values[1:], strict=True)))
+        return found
+
     def share(self, mark: Mark) -> float:
         """Share of the words that have the mark."""
         return self._marked[mark] / max(self._words, 1)

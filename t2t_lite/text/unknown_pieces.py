@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from t2t_lite.ids import EOS
 from t2t_lite.text.any_vocabulary import AnyVocabulary
@@ -55,6 +56,17 @@ class UnknownPieces:
         self._symbols.update(other._symbols)
         if len(self._symbols) > 10 * _KEPT:
             self._symbols = Counter(dict(self._symbols.most_common(_KEPT)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The counts, JSON-ready; `from_json` reads them."""
+        return {"pieces": self.pieces, "unknown": self.unknown, "first": self.first, "symbols": dict(self._symbols)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> UnknownPieces:
+        found = cls()
+        found.pieces, found.unknown, found.first = values["pieces"], values["unknown"], values["first"]
+        found._symbols = Counter(values["symbols"])
+        return found
 
     def sentence(self, kind: str, place: str = "") -> str:
         """Returns "13 of 224 source pieces (5.8%) are unknown to the vocabulary, ..."; only where there are any.

@@ -46,7 +46,7 @@ def train_vocabulary(
     """Trains a vocabulary on an evenly drawn sample of `lines`; memory is bounded by the sample.
 
     The text is taken as it is: no Unicode normalisation, no lowercasing. If the corpus yields fewer pieces than `size`,
-    the vocabulary has as many as there are, and a warning says so.
+    the vocabulary has as many as there are; `warn_of_few_pieces` logs that.
 
     Args:
         size: pieces wanted, PAD, EOS and UNK included.
@@ -83,13 +83,17 @@ def train_vocabulary(
     vocabulary = _run_trainer(sample, size, kind, character_coverage, settings)
     if kind == "char" and vocabulary.size > size:
         raise _too_small(size, vocabulary.size)
+    return vocabulary
+
+
+def warn_of_few_pieces(vocabulary: Vocabulary, size: int, kind: str) -> None:
+    """Logs a warning if a vocabulary of `train_vocabulary` has fewer pieces than were wanted."""
     if kind in ("bpe", "unigram") and vocabulary.size < size:
         _log.warning(
             "The corpus is too small for a vocabulary of %d pieces; the largest it gives has %d, which is used.",
             size,
             vocabulary.size,
         )
-    return vocabulary
 
 
 def _run_trainer(

@@ -92,6 +92,11 @@ def test_a_device_is_written_to_and_stays() -> None:
         ([RUN, "--resume", "--input=x"], "--resume needs --output=FILE: standard output keeps nothing"),
         ([RUN, "--resume", "--output=y"], "--resume needs --input=FILE: what comes in a pipe cannot be read again"),
         ([RUN, "--shard=1/2"], "--shard needs --input=FILE"),
+        ([RUN, "--beam_options=runner=FlinkRunner"], "--beam_options goes with --runner=beam"),
+        ([RUN, "--runner=beam", "--input=x"], "--runner=beam needs --input=FILE or a pattern, and --output=FILE"),
+        ([RUN, "--runner=beam", "--output=y"], "--runner=beam needs --input=FILE or a pattern, and --output=FILE"),
+        ([RUN, "--runner=beam", "--input=x", "--output=y", "--resume"], "--resume does not go with --runner=beam"),
+        ([RUN, "--runner=beam", "--input=x", "--output=y", "--prefix=z"], "--prefix does not go with --runner=beam"),
         ([RUN, "--shard=1/2", "--split=test"], "--shard goes with --input, not with --split"),
     ],
 )

@@ -1,0 +1,96 @@
+"""Translation by a pipeline of Apache Beam: each worker process opens the model once, and translates lines in parts."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import itertools
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.cli import line_source, output
+from t2t_lite.cli.decode import DecodeRequest, Model, open_model, translate_lines
+from t2t_lite.cli.partial_output import PartialOutput
+from t2t_lite.data.input_texts import read_texts
+from t2t_lite.data.parts import Arrays, Parts, as_array, checksum
+from t2t_lite.data.pipelines import Beam, ChunkSteps, run_chunks
+from t2t_lite.distributed.tensorflow_loading import load_tensorflow, prepare_command
+from t2t_lite.errors import DataError, UsageError
+from t2t_lite.export.export_folder import find_version
+from t2t_lite.files import sha256_of
+from t2t_lite.runs.run_dir import HPARAMS_FILE
+
+PART = 4 * line_source.BLOCK  # lines
+
+_lock = threading.Lock()  # a worker process may have several threads, but has one model
+_opened: dict[str, Model] = {}  # by key, at most one
+
+
+@dataclasses.dataclass(frozen=True)
+class _DecodeSteps(ChunkSteps):
+    """Translates chunks of lines; `files`: as of `_files_of`."""
+
+    request: DecodeRequest
+    files: list[str]
+
+    def compute(self, rows: list[Any]) -> Arrays:
+        with _lock:
+            if self.key not in _opened:
+                prepare_command()
+                _opened.clear()
+                _opened[self.key] = open_model(self.request)
+                if self.files != _files_of(self.request):
+                    raise DataError("The model has changed since the command began. Start it again.")
+            return {"text": as_array(translate_lines(self.request, _opened[self.key].translator, rows))}
+
+
+def decode_on(beam: Beam, request: DecodeRequest) -> None:
+    """Translates the lines of all files that `request.input` names, a file or a pattern, in the order of their names.
+
+    Raises:
+        T2TError: as `decode`, or `Beam.run`.
+    """
+    paths = _find_files(str(request.input))
+    dataclasses.replace(request, input=paths[0]).check()
+    target = Path(str(request.output)).absolute()
+    for path in paths:
+        output.check_output("output", str(target), path)
+    files = _files_of(request)
+    what = dataclasses.asdict(dataclasses.replace(request, input=None, output=None))
+    work = Parts(target.with_name(f".{target.name}.parts"))
+    with PartialOutput(str(target), {}, resume=False) as out:  # no other command writes there meanwhile
+        found = run_chunks(beam, _DecodeSteps(work, checksum(what, files), request, files), _chunks(paths))
+        for lines, arrays in zip(_chunks(paths), found, strict=True):
+            out.write(lines, arrays["text"].tobytes())
+        out.finish()
+    work.remove()
+
+
+def _find_files(pattern: str) -> list[str]:
+    paths = [pattern] if Path(pattern).is_file() else sorted(filter(line_source.is_file, glob.glob(pattern)))
+    if not paths:
+        raise UsageError(f"--input={pattern}: there is no such file, and none whose name has this pattern.")
+    return paths
+
+
+def _chunks(paths: list[str]) -> Iterator[list[str]]:
+    """Yields the lines of all files in lists, each of one file."""
+    for path in paths:
+        lines = iter(read_texts(path))
+        while chunk := list(itertools.islice(lines, PART)):
+            yield chunk
+
+
+def _files_of(request: DecodeRequest) -> list[str]:
+    """Returns the checksums of the files that say what a model is; a checkpoint's index has those of its weights."""
+    load_tensorflow()
+    from t2t_lite.runs.checkpoint import find
+
+    if request.runs is None:
+        return [sha256_of(find_version(str(request.saved_model)) / "variables" / "variables.index")]
+    files: list[str | Path] = []
+    for folder in request.runs.folders:
+        files += [f"{find(folder, request.runs.checkpoint)}.index", Path(folder, HPARAMS_FILE)]
+    return [*map(sha256_of, files)]
