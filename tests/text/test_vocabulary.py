@@ -14,7 +14,7 @@ from sentencepiece import sentencepiece_model_pb2
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.ids import EOS, PAD, UNK
 from t2t_lite.text.vocabulary import Vocabulary
-from t2t_lite.text.vocabulary_training import MAX_TRAINING_LINE, draw_lines, train_vocabulary
+from t2t_lite.text.vocabulary_training import MAX_TRAINING_LINE, draw_lines, train_vocabulary, warn_of_few_pieces
 
 _ODD_LINES = [
     "",
@@ -124,6 +124,7 @@ def test_a_size_too_large_gives_the_largest_there_is(kind: str, caplog: pytest.L
         vocabulary = train_vocabulary(["the cat sat on the mat", "a dog ran over"] * 20, size=8000, kind=kind)
     assert 10 < vocabulary.size < 200
     assert vocabulary.decode(vocabulary.encode("the dog sat")) == "the dog sat"
+    warn_of_few_pieces(vocabulary, 8000, kind)
     assert f"vocabulary of 8000 pieces; the largest it gives has {vocabulary.size}" in caplog.text
 
 
