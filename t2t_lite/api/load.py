@@ -310,6 +310,7 @@ class LoadedRun(Loaded):
                 raise UsageError(f"n={number}: a sampler draws at most {MOST_HYPOTHESES:,} outputs of each line.")
             settings |= {"beam_size": number, "beam_groups": 1}
         own, hparams = self._run.translator, config.replace(self._run.spec.hparams, **settings)
+        hparams.check_asked(settings)
         key: tuple[Any, ...] = tuple(getattr(hparams, name) for name in IN_SEARCH)
         if sampling is not None:
             how_drawn = sorted((name, repr(value)) for name, value in options.items() if name != "seed")

@@ -42,7 +42,7 @@ class OpenRequest:
         specs = [read_run(folder, self.usr_dir) for folder in self.folders]
         if len(specs) > 1:
             check_members(self.folders, specs)
-        config.replace(specs[0].hparams, **self.search)
+        config.replace(specs[0].hparams, **self.search).check_asked(self.search)
         return specs
 
     def open(self) -> OpenRun | OpenEnsemble:
