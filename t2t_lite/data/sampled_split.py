@@ -21,7 +21,7 @@ from t2t_lite.text.subword_sampling import SubwordSampler, hash_numbers, make_sa
 
 Array = np.ndarray
 
-_SAMPLE = 10_000  # pairs for which is drawn how much longer they become
+_SAMPLE = 4_000  # pairs for which is drawn how much longer they become
 _FIT = 0.99  # share of the draws for which there is room
 
 

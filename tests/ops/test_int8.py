@@ -150,6 +150,7 @@ def _logits(model: Transformer, source: np.ndarray, target: np.ndarray) -> np.nd
         {},
         {"norm": "pre", "positions": "learned", "share_embeddings": False, "d_k": 4, "d_v": 12},
         {"max_relative_position": 2, "attention_biases": True, "source_vector": True, "num_decoder_layers": 1},
+        {"positions": "rotary", "norm": "deep", "num_layers": 2, "num_decoder_layers": 1},
     ],
     ids=str,
 )
