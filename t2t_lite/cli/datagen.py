@@ -52,7 +52,7 @@ def _run(args: argparse.Namespace) -> int:
     if reads and (there := copy_from(f"{args.data_dir}/{problem.name}")):
         data_dir = str(there.parent)
     else:
-        data_dir = open_folder(args.data_dir, lambda name: False)
+        data_dir = open_folder(args.data_dir, lambda name: False, keep=True)
         check_folder("data_dir", data_dir)
         fetch(os.path.join(data_dir, problem.name))
 

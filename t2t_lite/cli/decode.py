@@ -24,6 +24,7 @@ from t2t_lite.metrics.names import METRICS, canonical
 from t2t_lite.ops import threads
 from t2t_lite.option_values import sampler_options
 from t2t_lite.progress import Progress
+from t2t_lite.remote.mirror import name_urls
 from t2t_lite.runs.open_request import OpenRequest
 from t2t_lite.text.labels import find_label
 from t2t_lite.verbosity import say
@@ -224,7 +225,9 @@ def _open(
     lines = run.store().text(request.split)[0] if request.split else []
     model = ",".join(_checksum(Path(f"{member.checkpoint}.index")) for member in run.members)
     precision = runs.precision or ",".join(member.model.compute_dtype for member in run.members)
-    weights = [{"run": str(member.output_dir), **describe_weights(member.checkpoint)} for member in run.members]
+    weights = [
+        {"run": name_urls(str(member.output_dir)), **describe_weights(member.checkpoint)} for member in run.members
+    ]
     return run.translator, {"model": model, **run.translator.settings, "precision": precision}, lines, weights
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from t2t_lite.errors import DataError, check_tensorflow_path
 from t2t_lite.files import read_json
 from t2t_lite.remote.mirror import fetch, has, open_folder
+from t2t_lite.remote.store import is_url
 
 CARD_FILE, FORMAT = "model_card.json", 1  # in assets; of the export
 
@@ -31,8 +32,9 @@ def find_version(folder: str | os.PathLike[str]) -> Path:
     """Returns `folder` if it is an exported version, or the newest one in it; DataError where there is none."""
     check_tensorflow_path(os.fspath(folder), folder)
     here = open_folder(os.fspath(folder))
-    for path in (Path(here), *reversed(versions(here).values())):
-        if has(path / "saved_model.pb"):  # written last, where a version is uploaded to a store
+    newest = list(reversed(versions(here).values()))
+    for path in (Path(here), *(newest if is_url(os.fspath(folder)) else newest[:1])):
+        if has(path / "saved_model.pb"):  # in a store, one that is being uploaded lacks it
             fetch(path)
             return path
     raise DataError(

@@ -46,7 +46,7 @@ class Lease:
         self._store, self._beat, self._pause = store, beat, pause
         self._owner, self._beats = secrets.token_hex(16), 0
         self._ended = threading.Event()
-        self._writing = threading.Lock()  # or a beat might follow the removal
+        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._keep, daemon=True, name="t2t-lite-lease")
 
     def __enter__(self) -> "Lease":
@@ -70,6 +70,10 @@ class Lease:
 
     def check(self) -> None:
         """Raises TrainingError unless this process holds the lease."""
+        with self._writing:  # on a disk, an object that is being written is not whole
+            self._check()
+
+    def _check(self) -> None:
         found = self._read()
         if found is None or _facts(found).get("owner") != self._owner:
             by = f"{_describe(found)} has taken it" if found else "somebody has removed it"
@@ -84,7 +88,7 @@ class Lease:
         while not self._ended.wait(self._beat):
             with self._writing, contextlib.suppress(StoreError, TrainingError):  # or the next beat comes through
                 if not self._ended.is_set():
-                    self.check()
+                    self._check()
                     self._write()
 
     def _write(self, *, new: bool = False) -> None:
@@ -102,7 +106,7 @@ class Lease:
         """Returns when the owner of a lease counts as dead; TrainingError if it is alive."""
         facts = _facts(found)
         if facts.get("machine") == _machine():
-            if _started(facts.get("process")) == facts.get("started"):
+            if not _is_dead(facts):
                 raise self._refusal(found)
             return
         wait = MISSED * self._beat
@@ -153,6 +157,20 @@ def _machine() -> str:
     with contextlib.suppress(OSError):
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     return secrets.token_hex(16)
+
+
+def _is_dead(facts: dict[str, Any]) -> bool:
+    """Whether the process of this machine that a lease names has ended; it may be another user's, and hidden."""
+    started = _started(facts.get("process"))
+    if started is not None:
+        return started != facts.get("started")  # another process may have its number
+    try:
+        os.kill(int(str(facts.get("process"))), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return False
 
 
 def _started(process: object) -> str | None:

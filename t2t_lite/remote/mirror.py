@@ -17,9 +17,11 @@ import functools
 import hashlib
 import itertools
 import logging
+import math
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +40,7 @@ from t2t_lite.remote.lease import Lease
 from t2t_lite.remote.store import Entry, Store, StoreError, is_url
 
 MIRROR_FILE, FORMAT = "mirror.json", 1
+_NOTE_SECONDS = 5.0  # between two notes of what is downloaded: what is not noted is downloaded again after a kill
 # What is needed at once to open a run: its small files, and which checkpoints there are.
 SMALL = re.compile(r"[^/]+|imported/.*|.*\.index")
 # The order of an upload: data, then what makes them count, the checkpoint that a run resumes from after the scores that
@@ -50,6 +53,7 @@ _ORDER = (
     r"hparams\.json",
 )
 
+_NOTES = re.compile(r"(.*/)?origin\.json")  # beside prepared data: paths and times of their sources, as seen from here
 Wanted = Callable[[str], object]  # whether a file is downloaded, by its name
 
 _log = logging.getLogger("t2t_lite")
@@ -92,10 +96,11 @@ class Mirror:
             if (lock := _lock(self._home)) is None:
                 continue
             self._copies = self._read_copies()
-            if keep or not self._changed(self._scan()):
+            if keep or not self._not_uploaded():
                 self._lock = lock
                 break
             lock.close()
+        self._told = False  # what was not uploaded
         self._write_copies()  # a folder beside this file is a working copy
 
     def close(self) -> None:
@@ -114,9 +119,10 @@ class Mirror:
             wanted: which files are downloaded; of others it is only noted that they are there.
         """
         there = {name: entry for name, entry in self.store.list().items() if _is_mirrored(name)}
-        more = self._changed(self._scan())
+        more = self._not_uploaded()
         ahead = self._find_ahead(there) if more else None
-        if more:
+        if more and not self._told:
+            self._told = True
             what = "others have written to it since, so they are left out" if ahead is None else "they are kept"
             _log.warning(
                 "%s: an earlier process has not uploaded %d files, such as %s; %s.",
@@ -213,7 +219,13 @@ class Mirror:
         names = [name for name in names if not self._copies[name].is_here]
         if (size := sum(self._copies[name].size for name in names)) > 10**7:
             _log.info("%s: downloading %d files, %.1f MB.", self.store.url, len(names), size / 1e6)
+        noted = -math.inf
         for name in sorted(names, key=_rank):
+            if time.monotonic() > noted + _NOTE_SECONDS:
+                self._write_copies()
+                noted = time.monotonic()
+            if name not in self._copies:
+                continue
             path, copy = self._path(name), self._copies[name]
             try:
                 self.store.download(name, path)
@@ -247,9 +259,15 @@ class Mirror:
         return (copy.size, copy.mtime_ns) == (status.st_size, status.st_mtime_ns) and copy.size == entry.size
 
     def _changed(self, here: dict[str, os.stat_result]) -> list[str]:
-        """The files that are not, or no longer, equal to an object."""
+        """The files that are not, or no longer, equal to an object; none if only notes of this machine have changed."""
         copies = {name: (copy.size, copy.mtime_ns) for name, copy in self._copies.items()}
-        return [name for name, status in here.items() if copies.get(name) != (status.st_size, status.st_mtime_ns)]
+        found = [name for name, status in here.items() if copies.get(name) != (status.st_size, status.st_mtime_ns)]
+        return [] if all(name in copies and _NOTES.fullmatch(name) for name in found) else found
+
+    def _not_uploaded(self) -> list[str]:
+        """The files that a process has written and not uploaded; others may have been downloaded and not noted."""
+        known = self._copies
+        return [name for name in self._changed(self._scan()) if name not in known or known[name].is_here]
 
     def _scan(self) -> dict[str, os.stat_result]:
         """The files of the working copy, without those whose names begin with a dot, such as locks."""
@@ -269,7 +287,7 @@ class Mirror:
         return {}
 
     def _write_copies(self) -> None:
-        files = {name: dataclasses.asdict(copy) for name, copy in self._copies.items() if copy.is_here}
+        files = {name: dataclasses.asdict(copy) for name, copy in self._copies.items()}
         replace_file(self._home / MIRROR_FILE, json_text({"format": FORMAT, "url": self.store.url, "files": files}, 1))
 
 

@@ -101,7 +101,7 @@ class RunSpec:
             from t2t_lite.data.store import copy_from  # loads NumPy
 
             there = copy_from(f"{self.data_dir}/{self.problem}")
-            return there.parent if there else Path(open_folder(self.data_dir, lambda name: False))
+            return there.parent if there else Path(open_folder(self.data_dir, lambda name: False, keep=True))
         return Path(output_dir) / self.data_dir  # an absolute data_dir stays as it is
 
 

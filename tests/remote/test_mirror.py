@@ -218,6 +218,21 @@ def test_a_run_that_was_removed_from_the_store_does_not_come_back(url: str, mach
     assert _read(here) == {}
 
 
+def test_notes_of_a_machine_are_uploaded_with_other_files_only(url: str, machine: Machine, order: list[str]) -> None:
+    here, notes = open_folder(url), "data/toy/origin.json"
+    _write(here, {**RUN, notes: "of the first"})
+    push(here)
+    del order[:]
+    _write(here, {notes: "of another machine"})  # the store may be one that this machine cannot write to
+    push(here)
+    assert order == []
+    machine("first")
+    assert open_folder(url) == here
+    _write(here, {notes: "of other data", "data/toy/manifest.json": "[]"})
+    push(here)
+    assert order == [notes, "data/toy/manifest.json"]
+
+
 def test_equal_files_are_not_downloaded_again(url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     _write(open_folder(url), RUN)
     push(open_folder(url))
@@ -230,6 +245,32 @@ def test_equal_files_are_not_downloaded_again(url: str, machine: Machine, monkey
     assert read == []
 
 
+def test_a_download_that_is_killed_is_taken_up_again(
+    url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(open_folder(url), RUN)
+    push(open_folder(url))
+    machine("second")
+    there = open_folder(url)
+    read: list[str] = []
+    whole = Store.download
+
+    def stop(self: Store, name: str, path: Path) -> None:
+        if len(read) == 3:
+            raise KeyboardInterrupt
+        read.append(name)
+        whole(self, name, path)
+
+    monkeypatch.setattr(Store, "download", stop)
+    with pytest.raises(KeyboardInterrupt):
+        mirror.fetch(there)
+    monkeypatch.setattr(Store, "download", whole)
+    machine("second")
+    assert open_folder(url) == there  # it is not taken for one with files that were not uploaded
+    mirror.fetch(there)
+    assert _read(there) == RUN
+
+
 def test_each_process_has_a_copy_of_its_own(url: str, machine: Machine) -> None:
     first, second = mirror.Mirror(url), mirror.Mirror(url)
     assert second.folder != first.folder
@@ -240,13 +281,20 @@ def test_each_process_has_a_copy_of_its_own(url: str, machine: Machine) -> None:
     third.close()
 
 
-def test_a_checkpoint_that_a_trainer_removes_meanwhile_is_gone(url: str, machine: Machine) -> None:
+def test_a_checkpoint_that_a_trainer_removes_meanwhile_is_gone(
+    url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _write(open_folder(url), RUN)
     push(open_folder(url))
+    gone = {name: entry for name, entry in Store(url).list().items() if name.startswith("best")}
     machine("second")
     there = open_folder(url)
     Store(url).remove("best/model-10.data-00000-of-00001")
     mirror.fetch(f"{there}/best/model-10")
+    assert not Path(there, "best/model-10.index").exists()
+    machine("third")
+    monkeypatch.setattr(Store, "list", lambda self, whole=Store.list: {**whole(self), **gone})
+    mirror.fetch(there := open_folder(url))
     assert not Path(there, "best/model-10.index").exists()
 
 

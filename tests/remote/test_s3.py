@@ -145,7 +145,7 @@ def test_sources_data_and_weights_come_from_the_store(
     )
     assert status == 0, errors
     assert digest(folder / "other") == digest(here)
-    assert [name for name in bucket.written()[written:] if name.endswith(".npy")] == []  # what is there is used
+    assert [name for name in bucket.written()[written:] if name.startswith("prepared/")] == []  # what is there is used
     problem = json.loads((folder / "other/problem.json").read_text())
     assert problem["data_dir"] == "s3://bucket/prepared"
     assert problem["options"]["source_dir"] == "s3://bucket/corpus"
