@@ -37,11 +37,6 @@ def test_a_url_trains_the_run_that_a_folder_does(run: Run, tmp_path: Path) -> No
     assert _losses(tmp_path / "remote") == _losses(tmp_path / "local")
     assert not list(cache.glob("t2t-lite/data/*/toy_ende/train.*.ids"))
     assert len(list(cache.glob("t2t-lite/shards/[!.]*"))) == 2
-    (evaluated,) = {
-        run("eval", f"--output_dir={tmp_path / name}", "--split=dev", env=env).stdout.replace(name, "")
-        for name in ("local", "remote")
-    }
-    assert "BLEU" in evaluated
 
 
 def test_a_damaged_shard_ends_the_start_with_a_sentence(run: Run, tmp_path: Path) -> None:
