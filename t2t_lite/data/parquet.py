@@ -94,7 +94,7 @@ def _open(path: StrPath) -> Iterator[Any]:
             yield file
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno:
             raise DataError(f"{path} cannot be read: {error.strerror}.") from error
         text = " ".join(str(error).split()).removesuffix(".")

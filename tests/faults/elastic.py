@@ -6,7 +6,7 @@ A job runs on 2, 4, 3, 8 and 1 processes in turn. At random moments, also while 
 (SIGKILL) or stopped (SIGTERM), machines leave the supervisor's list or come back, with or without a kill, or one
 process is slowed (SIGSTOP and SIGCONT in bursts). Every second job stays on 2 processes. The last weights of a job are
 compared with those of an undisturbed one: on one process, to 1e-5; where it stayed on 2 processes, with those of an
-undisturbed job of 2, moments included, bit for bit.
+undisturbed job of 2, bit for bit.
 
 --partitions puts each process into a network namespace of its own, and cuts one off now and then, for some seconds or
 until the supervisor ends the job; that needs to be root. --clock sets the clock of worker 0 back by an hour and that of
@@ -31,7 +31,6 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_lite.runs.checkpoint_files import step_of
 from tests.faults.material import LARGE, SMALL, write_corpus
 from tests.faults.workers import free_addresses, metrics
 
@@ -39,8 +38,11 @@ SUPERVISOR = Path(__file__).resolve().parents[2] / "examples/cluster/supervise.p
 TRAINER = "t2t_lite.cli.trainer"
 LAYOUTS = (2, 4, 3, 8, 1)
 CLOSE = 1e-5
-STEPS = 600
+STEPS = 200
+# Plain gradient descent: Adam divides a gradient by its size, so that rounding of one near zero moves a weight by the
+# whole learning rate.
 _HPARAMS = (
+    "optimizer=sgd,schedule=constant,learning_rate=0.1,learning_rate_factor=1.0,"
     "num_layers=1,d_model=32,d_ff=32,num_heads=2,dropout=0.1,batch_tokens=1024,log_every=10,eval_every={steps},"
     "eval_lines=4,train_steps={steps},save_every=10,keep_checkpoints=2,average_checkpoints=1,beam_size=1,extra_length=2"
 )
@@ -243,12 +245,11 @@ def _judge(job: Job, expected: dict[int, dict[str, np.ndarray]], steps: int, out
 
 
 def tensors(run: Path, step: int) -> dict[str, np.ndarray]:
-    """Weights, moments and step of a run's checkpoint."""
+    """Weights and step of a run's checkpoint."""
     import tensorflow as tf
 
     reader = tf.train.load_checkpoint(str(run / "checkpoints" / f"model-{step}"))
-    assert step_of(f"model-{step}") == step
-    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("weights/", "adam_", "step"))]
+    names = [name for name in reader.get_variable_to_shape_map() if name.startswith(("weights/", "step"))]
     return {name: reader.get_tensor(name) for name in names}
 
 

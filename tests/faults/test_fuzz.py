@@ -41,7 +41,11 @@ def test_every_parser_takes_its_valid_inputs(parsers: dict[str, Parser]) -> None
 
 # Inputs that once ended in a Python error, found by fuzzing or by reading; fixed since.
 FOUND = [
-    ("tree lines of EVALB", b"(S (NP-S cat)) (VP (VBZ smeeps) (NP (-NONE- *-1()) (. .))\n"),
+    (
+        "tags of words",
+        b'{"version": 2, "deleted": [], "words": {}, "model": {"first": [], "endings": {"at": {"NN": 3}}, '
+        b'"words": {"cat": {"NN": 3, "VB": 1}, "": {"HYPH": 19}}}}',
+    ),
     ("parameters of EVALB", b"CUTOFF_LEN " + b"9" * 5000),
     ("vocabulary, file", None),
     ("vocabulary, marian", b'{"a":' * 100_000),

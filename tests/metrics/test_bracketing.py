@@ -342,3 +342,12 @@ def test_brackets_in_brackets_in_brackets_take_no_longer_than_others() -> None:
 def test_faults_of_parameter_files(line: str, match: str) -> None:
     with pytest.raises(DataError, match=match):
         read_parameters(["# x", line], "x.prm")
+
+
+def test_a_tree_that_is_malformed_only_in_its_regular_form_is_an_error_of_its_sentence() -> None:
+    """The word that holds a bracket is left out; its tree is read again as the numbers of words differ."""
+    malformed = "(S (NP-S cat)) (VP (VBZ smeeps) (NP (-NONE- *-1()) (. .))"
+    for gold, test, side in ((GOLD, malformed, "test"), (malformed, GOLD, "gold")):
+        found = bracketing.Scorer().score(gold, test)
+        assert found.status is Status.ERROR
+        assert found.fault == f"Bracketing is unbalanced (too many open bracket), {side} tree"

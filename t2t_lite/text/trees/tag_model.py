@@ -119,6 +119,8 @@ class TagModel:
     @classmethod
     def from_values(cls, values: Any) -> TagModel:
         """Returns the model of `to_values`; ValueError, or another error of a wrong type, if the values are none."""
+        if "" in values["words"]:
+            raise ValueError("an empty word")
         model = cls(check_counts(values["words"]), check_counts(values["endings"]), frozenset(values["first"]))
         _ = model.costs  # fails now, not in use
         return model
@@ -126,7 +128,9 @@ class TagModel:
 
 def check_counts(counts: Counts) -> Counts:
     """Returns counts that were read from a file; ValueError, or another error of a wrong type, if they are none."""
-    if not all(tags and all(type(n) is int and 0 < n < _LARGEST for n in tags.values()) for tags in counts.values()):
+    if not all(
+        tags and all(tag and type(n) is int and 0 < n < _LARGEST for tag, n in tags.items()) for tags in counts.values()
+    ):
         raise ValueError("no counts of tags")
     return counts
 
