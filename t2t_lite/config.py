@@ -10,6 +10,7 @@ base model.
 
 import dataclasses
 import functools
+import typing
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -73,7 +74,7 @@ class HParams(DecodeGroup, RunGroup, BatchGroup, OptimizerGroup):
     def __post_init__(self) -> None:
         for name, declared in fields(type(self)).items():
             declared.check(getattr(self, name))
-        rates = [name for name in fields(type(self)) if name.endswith("dropout")]
+        rates = [name for name in fields(type(self)) if name.endswith("dropout") and name != "bpe_dropout"]
         if self.r_drop and rates and not any(getattr(self, name) for name in rates):
             raise UsageError(
                 f"hparams: r_drop={self.r_drop} compares two passes with different dropout masks, and "
@@ -220,11 +221,17 @@ def same_field(name: str, one: type[HParams], other: type[HParams]) -> bool:
     return len(kinds) == 2 and kinds[0] == kinds[1]
 
 
+def _has_all_choices(name: str, kind: Any, cls: type[HParams]) -> bool:
+    """Whether a field of choices may have those of `kind` in another class, too."""
+    theirs = typing.get_args(fields(cls)[name].kind) if name in fields(cls) else ()
+    return bool(theirs) and {*typing.get_args(kind)} <= {*theirs}
+
+
 def convert(hparams: HParams, cls: type[H]) -> tuple[H, dict[str, Any]]:
     """Returns the recipe as a `cls`, and the settings that are not at their default and that `cls` cannot hold."""
     kept, left_out = {}, {}
     for name, declared in fields(type(hparams)).items():
-        if same_field(name, type(hparams), cls):
+        if same_field(name, type(hparams), cls) or _has_all_choices(name, declared.kind, cls):
             kept[name] = getattr(hparams, name)
         elif getattr(hparams, name) != declared.default:
             left_out[name] = getattr(hparams, name)

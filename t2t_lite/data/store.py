@@ -358,7 +358,7 @@ def _check_form(manifest: dict[str, Any]) -> None:
             wanted[f"{name}.{side}.offsets"] = (facts["pairs"] + 1) * 8
             if facts["text"] and side in SIDES:
                 wanted[f"{name}.{side}.txt"] = None
-    if (runs := manifest["splits"]["train"].get("languages")) and manifest["splits"]["train"]["pairs"] != sum(
+    if (runs := manifest["splits"].get("train", {}).get("languages")) and manifest["splits"]["train"]["pairs"] != sum(
         count for _, _, count in runs
     ):
         raise ValueError("the languages of its pairs are those of more or fewer")

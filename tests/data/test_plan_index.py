@@ -1,5 +1,6 @@
 """Index of a plan: the batches are the same with it as without, and a file that does not fit is replaced."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 from t2t_lite.data import packing, plan, plan_index
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.plan import BucketPlan, Plan
+
+_TICK = 0.02  # seconds, longer than the resolution of a file's times
 
 Array = np.ndarray
 
@@ -47,7 +50,9 @@ def test_plans_keep_their_files_an_epoch_replaces_the_one_before_and_the_last_us
     assert {path.name for path in tmp_path.iterdir()} == files
     _plan(BucketPlan, tmp_path, seed=2).batch(1)
     assert len(list(tmp_path.iterdir())) == 4
+    time.sleep(_TICK)
     _plan(BucketPlan, tmp_path).batch(first.steps_per_epoch + 1)  # used again
+    time.sleep(_TICK)
     _plan(BucketPlan, tmp_path, seed=3).batch(1)
     assert len(list(tmp_path.iterdir())) == 4
     assert files < {path.name for path in tmp_path.iterdir()}

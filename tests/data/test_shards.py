@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shutil
+import time
 from pathlib import Path
 
 import fsspec
@@ -25,6 +26,7 @@ from t2t_lite.remote.store import StoreError
 from t2t_lite.text.vocabulary_training import train_vocabulary
 
 PAIRS, SHARD = 300, 256
+_TICK = 0.02  # seconds, longer than the resolution of a file's times
 URL = "memory://bucket/data/made"
 OPTIONS = {"batch_tokens": 240, "max_length": 40}
 
@@ -151,6 +153,7 @@ def test_a_cache_makes_room_by_removing_what_was_not_used_since_it_was_opened(tm
     earlier = ShardCache(tmp_path, 350)
     for name in (a, b, c):
         earlier.load(name, lambda name=name: contents[name])
+        time.sleep(_TICK)
     now = ShardCache(tmp_path, 350)
     now.load(a, lambda: pytest.fail("it is there"))
     for name, kept in ((d, {a, c, d}), (e, {a, d, e}), (b, {a, d, e})):  # b is not kept: the rest was just used

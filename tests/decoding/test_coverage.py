@@ -38,7 +38,7 @@ def _coverage(attention: np.ndarray) -> float:
     return sum(np.log(min(sum(attention[j, i] for j in range(len(attention))), 1.0)) for i in range(attention.shape[1]))
 
 
-@pytest.mark.commit("4")
+@pytest.mark.commit("1")
 @pytest.mark.parametrize("beam", [1, 4, 7])
 def test_ranks_a_plain_searchs_hypotheses_by_the_equation(searches: _Searches, beam: int) -> None:
     beta = 0.7

@@ -203,7 +203,7 @@ def _metrics(path: Path) -> None:
     read_metrics(path.parent)
     for first_step in (1, 16, 10**6):
         str(Goodput([], read_metrics(path.parent), first_step))
-        flops_before(path.parent, first_step, lambda steps: 10 * steps)
+        flops_before(path.parent, first_step, lambda steps, after: 10 * (steps - after))
     evaluations_without_progress(past_scores(path.parent), 0)
 
 

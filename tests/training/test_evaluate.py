@@ -248,8 +248,8 @@ def test_batches_that_are_under_way_together_share_tokens_and_lines(
     monkeypatch.setattr(threads, "num_parallel", lambda: 2)
     assert _texts(whole.translate(lines)) == wanted
     assert _sizes(whole, lines) == [20, 20]
-    assert _sizes(whole, lines[:18]) == [16, 2]  # fewer than 16 are not worth a batch
-    assert _sizes(cut, lines)[0] == max(alone[0] // 2, 16)
+    assert _sizes(whole, lines[:3]) == [2, 1]
+    assert _sizes(cut, lines)[0] == alone[0] // 2
     evaluator = Evaluator(model, toy_store, whole, names.metric("bleu"))
     together = evaluator.loss_and_accuracy("dev")
     monkeypatch.setattr(threads, "num_parallel", lambda: 1)
