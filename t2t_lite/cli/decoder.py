@@ -87,22 +87,7 @@ def make_parser() -> common.Parser:
         help="write each output's alignment over pieces after ' ||| ': links i-j of source and target (Pharaoh), or "
         "all weights, as Marian does; with --json as values",
     )
-    parser.add_argument(
-        "--prefix",
-        metavar="FILE",
-        help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
-    )
-    parser.add_argument(
-        "--constraints",
-        metavar="FILE",
-        help="what outputs must have: words or phrases for each input line, in the same order, with tabs between them",
-    )
-    flags.add_banned_words_flag(parser)
-    parser.add_argument(
-        "--replace_unk",
-        action="store_true",
-        help="write, in the place of a word with an unknown piece, the word of the source that has the most attention",
-    )
+    _add_word_flags(parser)
     parser.add_argument(
         "--word_scores",
         action="store_true",
@@ -120,6 +105,25 @@ def make_parser() -> common.Parser:
     )
     flags.add_sampler_flags(parser)
     return parser
+
+
+def _add_word_flags(parser: common.Parser) -> None:
+    parser.add_argument(
+        "--prefix",
+        metavar="FILE",
+        help="what outputs begin with: one text for each input line, in the same order; an empty one: anything",
+    )
+    parser.add_argument(
+        "--constraints",
+        metavar="FILE",
+        help="what outputs must have: words or phrases for each input line, in the same order, with tabs between them",
+    )
+    flags.add_banned_words_flag(parser)
+    parser.add_argument(
+        "--replace_unk",
+        action="store_true",
+        help="write, in the place of a word with an unknown piece, the word of the source that has the most attention",
+    )
 
 
 def _add_mbr_flags(parser: common.Parser) -> None:

@@ -129,17 +129,11 @@ def make_parser() -> common.Parser:
 
 def _run(args: argparse.Namespace) -> int:
     # Before TensorFlow, so that mistakes show at once.
-    from t2t_lite.data.sources import read_lines
     from t2t_lite.importers import huggingface_files, marian_folder, vocabulary_kinds
 
     decoding = {name: getattr(args, name) for name in IN_SEARCH if getattr(args, name) is not None}
     problem = registry.problem("imported", languages=args.languages)
-    check_input, check = (list(read_lines(path)) if path else [] for path in (args.check_input, args.check))
-    if len(check_input) != len(check):
-        raise DataError(
-            f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
-            "the output for line N of the other."
-        )
+    check_input, check = _read_check(args)
     args.checkpoint = ",".join(map(_fetch, args.checkpoint.split(",")))
     args.output_dir = open_folder(args.output_dir)
     check_tensorflow_path(f"--checkpoint={args.checkpoint}", args.checkpoint)
@@ -210,6 +204,19 @@ def _run(args: argparse.Namespace) -> int:
         print(f"{'check:':<14} {compared[0]} are equal to those of {args.check}", *compared[1:], sep=f"\n{'':<15}")
     _say_next(shlex.quote(name_urls(args.output_dir)))
     return 0
+
+
+def _read_check(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Returns the lines of --check_input and --check; DataError if they are not equally many."""
+    from t2t_lite.data.sources import read_lines
+
+    check_input, check = (list(read_lines(path)) if path else [] for path in (args.check_input, args.check))
+    if len(check_input) != len(check):
+        raise DataError(
+            f"{args.check_input} has {len(check_input):,} lines but {args.check} has {len(check):,}; line N of one is "
+            "the output for line N of the other."
+        )
+    return check_input, check
 
 
 def _fetch(path: str) -> str:

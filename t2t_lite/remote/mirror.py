@@ -350,7 +350,7 @@ def push(path: StrPath, *, at_the_end: bool = True) -> None:
     """Uploads what has changed in the working copy that holds `path`; does nothing about any other path.
 
     Args:
-        at_the_end: an upload that fails is an error. Else a warning says so, and the next one makes up for it.
+        at_the_end: an upload that fails is an error. Else it is logged as a warning, and the next one makes up for it.
 
     Raises:
         TrainingError: the lease is lost.

@@ -179,9 +179,7 @@ class Trainer:
         if first > 1:
             self._say(f"Resuming from step {first - 1:,} of {steps:,}.")
         with contextlib.ExitStack() as at_the_end:
-            folder = self.output_dir
-            if not self.workers.is_chief:
-                folder = Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
+            folder = self._report_folder(at_the_end)
             split, plan = self._split, self._plan
             how: dict[str, Any] = {"packing": hparams.packing, "aligned": self.model.guided_alignment > 0}
             made = batches(split, plan, first_step=first, **how)
@@ -231,6 +229,12 @@ class Trainer:
                 failure = told.end()
             report.console.say(str(report.goodput))
         return failure
+
+    def _report_folder(self, at_the_end: contextlib.ExitStack) -> Path:
+        """Where reports are written: those of workers but the chief are removed at the end."""
+        if self.workers.is_chief:
+            return self.output_dir
+        return Path(at_the_end.enter_context(tempfile.TemporaryDirectory()))
 
     @property
     def first_step(self) -> int:

@@ -1,4 +1,4 @@
-"""Ends small trainings at random moments, starts them again, and counts how often their results are wrong.
+"""Ends small training runs at random moments, starts them again, and counts how often their results are wrong.
 
 Usage: python -m tests.faults.kills --kills=100 --seed=1
 
