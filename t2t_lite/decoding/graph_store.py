@@ -10,7 +10,7 @@ took more than 3 seconds (`TF_GRAPH_CACHING`). It finds a graph there by the fun
 named only while the kept function is called for the first time.
 
 Gain (benchmarks/README.md): t2t-lite-decoder writes its first line after 0.8 of the time; `base`, resumed, makes its
-first update after 0.65.
+first update after 0.65, and with the optimized graph after a third.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ from t2t_lite.ops import threads
 from t2t_lite.ops.graph import graph
 
 _SIGNATURE = "function"
+_SWITCHES = ("TF_", "ONEDNN_", "DNNL_")  # environment variables that change what TensorFlow makes of a graph
 _DIGEST = 32  # bytes at the beginning of a file: the checksum of the others
+_OPTIMIZED = "TF_GRAPH_CACHING"  # environment variable: the folder of optimized graphs
 _MOST = 32  # files, of about a megabyte each
 
 _log = logging.getLogger("t2t_lite")
@@ -144,15 +146,18 @@ class _Kept:
 
     def __call__(self, *arguments: Any) -> Any:
         """Returns the function's results. TensorFlow optimizes a graph in its first call."""
-        with self._lock if self._is_new else contextlib.nullcontext():
-            if not self._is_new:
-                return self._function(*arguments)
-            os.environ["TF_GRAPH_CACHING"] = str(self._folder)
+        if not self._is_new:
+            return self._function(*arguments)
+        with self._lock:
+            given = os.environ.get(_OPTIMIZED)
+            os.environ[_OPTIMIZED] = str(self._folder)
             try:
                 return self._function(*arguments)
             finally:
-                del os.environ["TF_GRAPH_CACHING"]
                 self._is_new = False
+                del os.environ[_OPTIMIZED]
+                if given is not None:
+                    os.environ[_OPTIMIZED] = given
 
 
 def _rename(library: FunctionDefLibrary, suffix: str) -> str:
@@ -175,7 +180,8 @@ def _environment() -> list[Any]:
     versions = [platform.python_version(), tf.version.GIT_VERSION, tf.version.VERSION, keras.__version__]
     devices = [device.name for device in tf.config.list_physical_devices()]
     machine = [devices, instruction_sets(), threads.num_parallel(), threads.per_operation()]
-    return [code, versions, np.__version__, machine, keras.config.epsilon(), keras.config.floatx()]
+    switches = [item for item in os.environ.items() if item[0].startswith(_SWITCHES) and item[0] != _OPTIMIZED]
+    return [sorted(switches), code, versions, np.__version__, machine, keras.config.epsilon(), keras.config.floatx()]
 
 
 def open_store(what: Mapping[str, Any], variables: Mapping[str, tf.Variable], *classes: type) -> GraphStore | None:
@@ -202,7 +208,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 def keep_search(translator: Any) -> None:
     """Takes the graph of a `Translator`'s search from the store, or keeps it there, before the first translation.
 
-    Left out are programs of XLA, which has a cache of its own, samples, searches for trees or without banned words, and
+    Left out are programs of XLA, which has a cache of its own, samples, searches for trees or with banned words, and
     ensembles.
     """
     model, unknown = translator.model, translator.target_vocabulary.unknown

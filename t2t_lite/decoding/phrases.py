@@ -109,10 +109,10 @@ class PhraseSearch(BeamSearch):
         logp = tf.where(is_first, tf.gather(flat, places, batch_dims=1), _NEVER)
         symbols, parents = places % vocabulary, places // vocabulary
         after = self._constraints_after(beams, symbols, parents)[-1]
-        goes_on = tf.where(tf.equal(symbols, EOS), _NEVER, logp)
+        unfinished = tf.where(tf.equal(symbols, EOS), _NEVER, logp)
         most = tf.reduce_prod(tf.shape(after["phrases"])[2:])
-        has_place = allocate(goes_on, banks(after), pieces[:, 0], most, self.beam_size)
-        alive = tf.math.top_k(tf.where(has_place, goes_on, _NEVER), self.beam_size)
+        has_place = allocate(unfinished, banks(after), pieces[:, 0], most, self.beam_size)
+        alive = tf.math.top_k(tf.where(has_place, unfinished, _NEVER), self.beam_size)
         return self._choose(beams, logp, symbols, parents, *alive)
 
     def _behind(self, state: State) -> Any:

@@ -39,7 +39,7 @@ def pair_lengths(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 
 def planned_flops(cost: Cost, split: TokenSplit, plan: Plan, steps: int, after: int = 0) -> int:
-    """Model FLOPs of the updates `after` + 1 to `steps` of a run; exactly, unless epochs draw pieces anew."""
+    """Model FLOPs of the updates `after` + 1 to `steps` of a run; exactly, unless each epoch draws pieces again."""
 
     def of(first: int, last: int) -> int:
         total = 0

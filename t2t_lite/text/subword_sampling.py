@@ -160,10 +160,10 @@ class BpeDropout(SubwordSampler):
             dropped = uniform((step << 32) + places, seeds[:, None]) < self.strength
             left = np.where(dropped, _NEVER, ranks)
             best = left.argmin(1)
-            goes_on = np.take_along_axis(left, best[:, None], 1)[:, 0] < _NEVER
-            result[row[~goes_on]] = words[~goes_on]
-            row, best, seeds = row[goes_on], best[goes_on], seeds[goes_on]
-            words, ranks, merged = words[goes_on], ranks[goes_on], merged[goes_on]
+            merges = np.take_along_axis(left, best[:, None], 1)[:, 0] < _NEVER
+            result[row[~merges]] = words[~merges]
+            row, best, seeds = row[merges], best[merges], seeds[merges]
+            words, ranks, merged = words[merges], ranks[merges], merged[merges]
             words, ranks, merged = self._merge(words, ranks, merged, best)
             number[row] -= 1
             step += 1

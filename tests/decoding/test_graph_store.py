@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,32 @@ def test_a_graph_depends_on_this_packages_files(tmp_path: Path, monkeypatch: pyt
     names = {before, GraphStore(tmp_path, {}, {}).file}
     (code / "model.py").write_text("12\n", encoding="utf-8")
     assert len(names | {GraphStore(tmp_path, {}, {}).file}) == 3
+
+
+def test_a_graph_depends_on_tensorflows_switches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = GraphStore(tmp_path, {}, {}).file
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert GraphStore(tmp_path, {}, {}).file != before
+
+
+def test_a_kept_graphs_first_call_names_its_folder_and_no_other_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_GRAPH_CACHING", "own")
+    seen: list[str] = []
+    variable = tf.Variable(2.0)
+    store = GraphStore(tmp_path, {}, {"a": variable})
+    kept = store.keep(_double(variable), FLOATS)
+    function = kept._function
+
+    def look(*arguments: Any) -> Any:
+        seen.append(os.environ["TF_GRAPH_CACHING"])
+        return function(*arguments)
+
+    kept._function = look
+    for _ in range(2):
+        np.testing.assert_array_equal(kept(tf.constant([3.0])), [6.0])
+    assert seen == [str(store.file.with_suffix("")), "own"]
 
 
 def test_a_damaged_graph_is_traced_and_written_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
