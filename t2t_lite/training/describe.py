@@ -301,7 +301,8 @@ def device_text(strategy: tf.distribute.Strategy, workers: int) -> str:
         text = f"{number} x {name}"
     else:
         available, used = available_cpus(), threads.processors()
-        text = f"CPU, {f'{used} of {available}' if used < available else available} processors"
+        count = f"{used} of {available}" if used < available else f"{available}"
+        text = f"CPU, {count} processor{'' if available == 1 else 's'}"
         text += f" as {number} logical devices" if number > 1 else ""
     return text + (f", in {workers} workers" if workers > 1 else "")
 
