@@ -15,7 +15,8 @@ from t2t_lite.layers.layer_norm import layer_norm
 from t2t_lite.ops.batch_shards import batch_shards
 from t2t_lite.ops.graph import PLAIN
 from t2t_lite.ops.layer_norm import layer_norm_with_gradients
-from t2t_lite.training.loss import batch_losses, output_arrays, scatter_add, target_weights
+from t2t_lite.training.cross_entropy import scatter_add
+from t2t_lite.training.loss import batch_losses, output_arrays, target_weights
 
 
 def loss_and_gradients(

@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from t2t_lite.models.rnn import Rnn
 from t2t_lite.models.rnn_hparams import RnnHParams
-from t2t_lite.training.loss import batch_loss, plain_cross_entropy, smoothed_cross_entropy
+from t2t_lite.training.cross_entropy import plain_cross_entropy, smoothed_cross_entropy
+from t2t_lite.training.loss import batch_loss
 from tests import reference
 
 N, V, D = 7, 11, 5

@@ -12,8 +12,8 @@ from t2t_lite.errors import UsageError
 from t2t_lite.layers.dropout import second_pass
 from t2t_lite.models.transformer_hparams import TransformerHParams
 from t2t_lite.training.build import training_cost
+from t2t_lite.training.cross_entropy import target_shares
 from t2t_lite.training.gradients import loss_and_gradients
-from t2t_lite.training.loss import target_shares
 from t2t_lite.training.r_drop import r_drop_losses
 from tests import reference
 
