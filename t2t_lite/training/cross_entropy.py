@@ -75,7 +75,7 @@ def smoothed_cross_entropy(
         rounded = tf.cast(table, x.dtype)
         logits = tf.matmul(x, rounded, transpose_b=True)
         log_sum, of_label, surplus_of = (_of_kept_logits if jit else _of_softmax)(logits, labels_N)
-        sum_of_table = _column_sums(table)
+        sum_of_table = column_sums(table)
         of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
         losses = log_sum - on_label * of_label - on_all * of_all
 
@@ -120,7 +120,7 @@ def _of_softmax(logits_NV: Any, labels_N: Any) -> _Parts:
     at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
     softmax = tf.nn.softmax(logits)
     of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
-    log_sum = _log_sum(logits, of_label, probability)
+    log_sum = log_sums(logits, of_label, probability, jit=False)
 
     def surplus(share: float) -> Any:
         with tf.control_dependencies([log_sum]):  # after everything else has read the probabilities
@@ -141,13 +141,18 @@ def scatter_add(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
     return operation(**{keyword: array}, indices=places, updates=values)
 
 
-def _column_sums(matrix: Any) -> Any:
+def column_sums(matrix: Any) -> Any:
     """[R, C] -> [C], as a product: TensorFlow's sum down the columns takes three times as long."""
     return tf.matmul(tf.ones([1, matrix.shape[0]]), matrix)[0]
 
 
-def _log_sum(logits: Any, of_label: Any, probability: Any) -> Any:
-    """log sum exp of each row, from the label's logit and probability: passes over all logits are slow."""
+def log_sums(logits: Any, of_label: Any, probability: Any, jit: bool) -> Any:
+    """log sum exp of each row, from the label's logit and probability: passes over all logits are slow.
+
+    For XLA (`jit`) from all logits, without a branch.
+    """
+    if jit:
+        return tf.reduce_logsumexp(logits, -1)
     return tf.cond(
         tf.reduce_min(probability) > _SMALL,
         lambda: of_label - tf.math.log(probability),

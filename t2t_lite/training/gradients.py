@@ -67,19 +67,16 @@ def loss_and_gradients(
             # Inside the scope, as it may be computed from weights; once for all shards.
             output = output_arrays(model, {id(weight): array for weight, array in zip(softmax, apart, strict=True)})
             parts = [
-                batch_losses(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit, twice=r_drop > 0)
+                batch_losses(model, rows, tokens, *smoothing, rows_seed, output=output, jit=jit, r_drop=r_drop)
                 for rows, rows_seed in batch_shards(batch, seed, shards)
             ]
-            loss = tf.add_n([loss for loss, *_ in parts])
+            loss = tf.add_n([loss for loss, _ in parts])
             if groups:  # added up first: the further loss of a sum is not the sum of further losses
-                sums = _of_groups(tf.concat([each for _, each, _ in parts], 0), groups)
+                sums = _of_groups(tf.concat([each for _, each in parts], 0), groups)
                 of_targets = tf.reduce_sum(target_weights(batch), 1)
                 loss += tf.reduce_sum(_of_groups(of_targets, groups) / tokens * model.further_loss(sums))
-            objective = loss
-            if r_drop:
-                objective += r_drop / 4 * tf.add_n([divergence for *_, divergence in parts])
         sources = read if once else [weight.value for weight in weights]
-        gradients, of_softmax = tape.gradient(objective, [sources, apart], output_gradients=scale)
+        gradients, of_softmax = tape.gradient(loss, [sources, apart], output_gradients=scale)
     whole = {id(weight): gradient for weight, gradient in zip(softmax, of_softmax, strict=True)}
     unused = [w.path for w, got in zip(weights, gradients, strict=True) if got is None and id(w) not in whole]
     if unused:

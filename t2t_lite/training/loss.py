@@ -9,9 +9,9 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.layers.dropout import second_pass
-from t2t_lite.training.cross_entropy import smoothed_cross_entropy, target_shares
+from t2t_lite.training.cross_entropy import smoothed_cross_entropy
 from t2t_lite.training.guided_alignment import guided_alignment_loss, record_alignment
-from t2t_lite.training.r_drop import r_drop_losses
+from t2t_lite.training.r_drop import r_drop_loss
 
 
 def batch_loss(
@@ -38,18 +38,18 @@ def batch_losses(
     *,
     output: Sequence[Any] | None = None,
     jit: bool = False,
-    twice: bool = False,
-) -> tuple[Any, Any, Any]:
-    """`batch_loss`, the batch's sums as `Model.hidden_and_sums` returns them, and R-Drop's divergence.
+    r_drop: float = 0.0,
+) -> tuple[Any, Any]:
+    """`batch_loss`, and the batch's sums as `Model.hidden_and_sums` returns them.
 
     Args:
         output: the softmax layer's table and, if it has one, its bias, as arrays; None: `output_arrays`.
         jit: see `smoothed_cross_entropy`.
-        twice: make the two passes of R-Drop. Loss and sums are then the means of both; the divergence is that of
-            `r_drop_losses`, divided by `tokens`. Otherwise it is 0.
+        r_drop: alpha of training/r_drop.py, for two passes. Loss and sums are then the means of both, and the gradients
+            are also those of the divergence. 0: one pass.
     """
     with record_alignment(model) as attention:
-        seeds = (seed, second_pass(seed)) if twice else (seed,)
+        seeds = (seed, second_pass(seed)) if r_drop else (seed,)
         passes = [model.hidden_and_sums(batch, each) for each in seeds]
     labels = tf.reshape(batch["target"], [-1])
     weights = tf.reshape(target_weights(batch), [-1]) / tokens
@@ -60,18 +60,15 @@ def batch_losses(
     if bias:  # as one more column of the table
         table = tf.concat([table, bias[0][:, None]], 1)
         xs = [tf.concat([x, tf.ones_like(x[:, :1])], 1) for x in xs]
-    if twice:
-        logits, others = (tf.matmul(x, tf.cast(table, x.dtype), transpose_b=True) for x in xs)
-        shares = target_shares(table.shape[0], label_smoothing, over)
-        loss, divergence = r_drop_losses(logits, others, labels, weights, *shares)
+    if r_drop:
+        loss = r_drop_loss(xs, table, labels, weights, label_smoothing, over, alpha=r_drop, jit=jit)
     else:
         loss = smoothed_cross_entropy(xs[0], table, labels, weights, label_smoothing, over, jit)
-        divergence = 0.0
     for maps in attention if "alignment" in batch else ():
         weight = model.guided_alignment / len(passes) / tokens
         loss += weight * guided_alignment_loss(maps[:, 0], batch["alignment"])
     sums = [each for _, each in passes]
-    return loss, sums[0] if sums[0] is None or not twice else tf.add_n(sums) / 2, divergence
+    return loss, sums[0] if sums[0] is None or not r_drop else tf.add_n(sums) / 2
 
 
 def target_weights(batch: Mapping[str, Any]) -> Any:

@@ -4,52 +4,82 @@ Equation (4) of the paper, halved so that its first term is a cross entropy as w
 
     (H(q, P1) + H(q, P2)) / 2 + alpha / 4 * (KL(P1 || P2) + KL(P2 || P1))
 
-Legend: N positions, V vocabulary.
+Legend: N positions, V vocabulary, D d_model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.training.cross_entropy import column_sums, log_sums, scatter_add, target_shares
 
-def r_drop_losses(
-    logits_NV: Any, others_NV: Any, labels_N: Any, weights_N: Any, on_label: float, on_all: float
-) -> tuple[Any, Any]:
-    """Returns the mean of both cross entropies, and KL in both directions, as weighted sums over positions.
 
-    The gradients are written by hand, so that two arrays [N, V] are kept for them.
+def r_drop_loss(
+    passes_ND: Sequence[Any],
+    table_VD: Any,
+    labels_N: Any,
+    weights_N: Any,
+    label_smoothing: float,
+    over: str = "all",
+    *,
+    alpha: float,
+    jit: bool = False,
+) -> Any:
+    """The mean of both passes' cross entropies; its gradients are those of the whole equation, divergence included.
+
+    Only gradients need the divergence, so its value is not computed. They are written by hand as in
+    `smoothed_cross_entropy`, since arrays [N, V] are by far the largest. With logits z, d = z1 - z2 and E1, E2 its
+    means over P1 and P2, both divergences add up to E1 - E2, whose gradient for z1 is P1 (d - E1) + P1 - P2, and for z2
+    P2 (E2 - d) + P2 - P1.
 
     Args:
-        logits_NV, others_NV: of the two passes.
-        labels_N: int32.
-        weights_N: float32; 0 leaves a position out.
-        on_label, on_all: q, as from `loss.target_shares`.
+        passes_ND: the decoder's outputs of both passes.
+        alpha: above 0.
+        table_VD, labels_N, weights_N, label_smoothing, over, jit: as for `smoothed_cross_entropy`.
 
     Returns:
-        Two float32 scalars, in nats.
+        float32 scalar, in nats, a sum over positions.
     """
+    on_label, on_all = target_shares(table_VD.shape[0], label_smoothing, over)
+    half, factor = 0.5, alpha / 4  # of the entropies and of the divergences
 
     @tf.custom_gradient
-    def losses(*logits: Any) -> tuple[Any, Any]:
-        first, second = (tf.nn.log_softmax(tf.cast(each, tf.float32)) for each in logits)
-        of_label = tf.gather(first + second, labels_N, batch_dims=1)
-        entropies = -0.5 * (on_label * of_label + on_all * tf.reduce_sum(first + second, -1))
-        divergences = [tf.reduce_sum(tf.exp(p) * (p - q), -1) for p, q in ((first, second), (second, first))]
+    def loss(first: Any, second: Any, table: Any) -> tuple[Any, Any]:
+        passes, rounded = (first, second), tf.cast(table, first.dtype)
+        rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
+        at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
+        sum_of_table = column_sums(table)
+        logits = [tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32) for x in passes]
+        softmax = [tf.nn.softmax(each) for each in logits]
+        entropy = 0.0
+        for x, own, probabilities in zip(passes, logits, softmax, strict=True):
+            of_label, probability = tf.gather_nd(own, at_label), tf.gather_nd(probabilities, at_label)
+            of_all = tf.linalg.matvec(tf.cast(x, tf.float32), sum_of_table)
+            entropy += half * (log_sums(own, of_label, probability, jit) - on_label * of_label - on_all * of_all)
+        apart = logits[0] - logits[1]
+        means = [tf.reduce_sum(each * apart, -1, keepdims=True) for each in softmax]
 
-        def gradient(of_entropy: Any, of_divergence: Any) -> list[Any]:
-            target = tf.one_hot(labels_N, first.shape[-1], on_label + on_all, on_all)
+        def gradient(upstream: Any) -> list[Any]:
+            weights = (weights_N * upstream)[:, None]
+            share = half / factor  # all below is divided by `factor`, which spares a pass over [N, V]
+            to_first = softmax[0] * (apart + (share + 1 - means[0])) - softmax[1]
+            less_to_second = softmax[1] * (apart - (share + 1 + means[1])) + softmax[0]
+            to_passes, to_table = [], 0.0
+            for x, to_logits, sign in ((first, to_first, 1.0), (second, less_to_second, -1.0)):
+                shares = tf.fill(tf.shape(labels_N), -sign * share * on_label)
+                surplus = tf.cast(scatter_add(to_logits, at_label, shares, jit=jit), x.dtype)
+                signed = sign * factor * weights
+                weighted_x = signed * tf.cast(x, tf.float32)
+                of_all = sign * share * on_all
+                to_x = tf.cast(tf.matmul(surplus, rounded), tf.float32) - of_all * sum_of_table
+                to_passes.append(tf.cast(signed * to_x, x.dtype))
+                product = tf.matmul(surplus, tf.cast(weighted_x, x.dtype), transpose_a=True)
+                to_table += tf.cast(product, tf.float32) - of_all * tf.reduce_sum(weighted_x, 0)
+            return [*to_passes, to_table]
 
-            def to(own: Any, other: Any, divergence: Any) -> Any:
-                p = tf.exp(own)
-                apart = p * (own - other - divergence[:, None]) + p - tf.exp(other)
-                return weights_N[:, None] * (0.5 * of_entropy * (p - target) + of_divergence * apart)
+        return tf.reduce_sum(entropy * weights_N), gradient
 
-            both = to(first, second, divergences[0]), to(second, first, divergences[1])
-            return [tf.cast(found, each.dtype) for found, each in zip(both, logits, strict=True)]
-
-        return (tf.reduce_sum(weights_N * entropies), tf.reduce_sum(weights_N * tf.add_n(divergences))), gradient
-
-    entropy, divergence = losses(logits_NV, others_NV)
-    return entropy, divergence
+    return loss(*passes_ND, table_VD)
