@@ -14,7 +14,7 @@ import pytest
 from t2t_lite import config, registry
 from t2t_lite.export.export_folder import SIGNATURES
 
-pytestmark = pytest.mark.commit
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).resolve().parent.parent
 

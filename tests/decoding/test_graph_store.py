@@ -45,7 +45,7 @@ def _double(variable: tf.Variable) -> Any:
     return tf.function(lambda x: x * variable, input_signature=FLOATS, autograph=False)
 
 
-@pytest.mark.commit("transformer", "rnn")
+@pytest.mark.commit("transformer")
 @pytest.mark.parametrize("family", ["transformer", "rnn", "convs2s", "bytenet", "moe", "transformer_moe"])
 def test_a_search_from_the_store_finds_what_it_would_if_it_were_traced(family: str, tmp_path: Path) -> None:
     first, other = _model(family), _model(family)

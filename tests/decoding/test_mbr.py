@@ -126,7 +126,7 @@ def test_repeated_texts_come_last_and_count(search: TransformerHParams | None) -
     assert [one.score for one in found] == pytest.approx(wanted, abs=1e-4)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_it_goes_with_scores_of_words_and_with_sentences() -> None:
     chosen = _with_mbr(_make(samples=6), "chrf")
     best = chosen.translate(LINES)

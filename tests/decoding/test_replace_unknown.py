@@ -64,6 +64,7 @@ def test_neither_label_nor_end_stand_for_a_word() -> None:
     assert UnknownReplacer(vocabulary, vocabulary).replace(line, source, target, weights) == "Hund"
 
 
+@pytest.mark.nightly
 def test_a_model_that_writes_unknown_pieces() -> None:
     vocabulary = train_vocabulary(TEXT, size=60)
     model = Transformer.from_hparams(HPARAMS, vocabulary.size, vocabulary.size, True)

@@ -122,7 +122,7 @@ def test_a_sentence_has_its_samples_whatever_is_beside_it(model: Transformer) ->
     assert not set(found) & {output for row in again for output in hypotheses(row) if len(output) > 3}
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_many_samples_are_drawn_in_groups(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a group each sample sees the KV cache's slots of all, so a group of all takes the square of their number."""
     number, sizes = 68, []  # five groups, the last of which has two places too many

@@ -37,7 +37,7 @@ def chromium() -> Iterator[Any]:
         yield running
 
 
-@pytest.mark.commit("390-light")
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", browser.SCHEMES)
 @pytest.mark.parametrize("size", browser.SIZES, ids=lambda size: str(size[0]))
 def test_axe_finds_nothing_and_the_card_is_readable(

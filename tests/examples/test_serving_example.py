@@ -265,6 +265,7 @@ def test_docker_sees_whether_the_model_is_there(server: Server) -> None:
     assert health(f"/v1/models/{NAME}", "1") != 0
 
 
+@pytest.mark.nightly
 def test_kubernetes_sends_requests_only_where_stable_can_be_asked(server: Server) -> None:
     started, ready = (CONTAINER[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe"))
     assert _ask(server, started)[0] == _ask(server, ready)[0] == 200

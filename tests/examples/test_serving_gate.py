@@ -272,7 +272,7 @@ def test_an_answer_that_drips_or_swells_is_not_handed_on(answer: bytes, drip: by
         assert time.monotonic() - start < 5
 
 
-@pytest.mark.commit("rest")
+@pytest.mark.nightly
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
 def test_the_soak_counts_rows_and_finds_wrong_ones(
     server: Server, protocol: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ from tests import reference
 from tests.export.conftest import EXPORTED, Exported, decoded, run
 from tests.serving.served_model import Version
 
-pytestmark = pytest.mark.commit
+pytestmark = pytest.mark.nightly
 
 HPARAMS = config.replace(EXPORTED, extra_length=20)
 K = HPARAMS.beam_size
@@ -52,7 +52,6 @@ def loaded(parser: Exported) -> Version:
     return Version(parser.version)
 
 
-@pytest.mark.nightly
 def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) -> None:
     one, many = (parser.translator.translate(parser.lines, nbest=n) for n in (1, K))
     best, nbest = (run(loaded, signature, parser.lines) for signature in ("serving_default", "nbest"))
@@ -69,7 +68,6 @@ def test_trees_are_those_of_the_translator(parser: Exported, loaded: Version) ->
             assert row == [""] * K
 
 
-@pytest.mark.nightly
 def test_a_long_sentence_is_cut_for_the_model_but_not_in_its_tree(parser: Exported, loaded: Version) -> None:
     lines = [" ".join(parser.lines[:6]), "( " * 100_000, parser.lines[0]]
     answer = decoded(run(loaded, "serving_default", lines)["outputs"])

@@ -94,15 +94,8 @@ def _text(pieces: list[str]) -> str:
     return re.sub("(<0x..>)+", lambda run: bytes.fromhex(re.sub("<0x|>", "", run[0])).decode(), joined)
 
 
-@pytest.mark.parametrize(
-    ("name", "equal"),
-    [
-        ("toy", 40),
-        pytest.param("labels", 12, marks=pytest.mark.nightly),
-        pytest.param("bpe", 10, marks=pytest.mark.nightly),
-        pytest.param("bytes", 12, marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "equal"), [("toy", 40), ("labels", 12), ("bpe", 10), ("bytes", 12)])
 def test_best_outputs_are_those_of_marian(
     tmp_path: Path, name: str, equal: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -80,7 +80,7 @@ def test_steps_equal_columns_of_the_whole_call_whatever_becomes_of_hypotheses(mo
         assert assert_steps_equal_columns(model, SOURCE, V, tf.constant(18)) == 1
 
 
-@pytest.mark.commit("bytenet/paper")
+@pytest.mark.nightly
 def test_two_halves_of_the_rows_drop_what_the_whole_drops(model: Any) -> None:
     """Also, a graph of any shape has a gradient for each weight."""
     specs = {side: tf.TensorSpec([None, None], tf.int32) for side in BATCH}
@@ -154,7 +154,7 @@ def test_float16_is_within_its_rounding(name: str, model: Any) -> None:
     reference.assert_close(np.asarray(logits[:, 0]), exact[:, 0], bound)
 
 
-@pytest.mark.commit("convs2s/sizes", "bytenet/paper")
+@pytest.mark.commit("bytenet/paper")
 def test_the_count_of_flops_is_that_of_the_products_in_the_graph(name: str, model: Any) -> None:
     if name == "transformer/window":
         pytest.skip("It is computed in blocks, which are larger; test_transformer_cost.py counts what a window sees.")

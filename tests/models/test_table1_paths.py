@@ -5,7 +5,8 @@ before it. Two positions are connected if the gradient of one's output with resp
 zero. docs/paper.md has the table.
 """
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -73,17 +74,29 @@ def _sequential_operations(model: Any, length: int) -> int:
 
 @pytest.mark.commit
 @pytest.mark.parametrize(
-    ("model", "number"),
+    ("make", "number"),
     [
-        (_transformer(20, 1), 6),  # queries, scores, sums of values, output; two of the feed-forward network
-        (_transformer(20, 2), 12),
-        (_transformer(20, 1, window=4), 6),
-        (_convs2s(20, "3x8x3"), 5),  # a product for each of three layers, and the projections before and after them
-        (_bytenet(20, 3, 2), 9),  # in each of three blocks the wide convolution is between products of single positions
+        (
+            functools.partial(_transformer, 20, 1),
+            6,
+        ),  # queries, scores, sums of values, output; two of the feed-forward network
+        (functools.partial(_transformer, 20, 2), 12),
+        (functools.partial(_transformer, 20, 1, window=4), 6),
+        (
+            functools.partial(_convs2s, 20, "3x8x3"),
+            5,
+        ),  # a product for each of three layers, and the projections before and after them
+        (
+            functools.partial(_bytenet, 20, 3, 2),
+            9,
+        ),  # in each of three blocks the wide convolution is between products of single positions
     ],
     ids=["one_layer", "two_layers", "restricted", "convolutions", "dilated"],
 )
-def test_all_but_recurrent_layers_have_as_many_sequential_operations_at_any_length(model: Any, number: int) -> None:
+def test_all_but_recurrent_layers_have_as_many_sequential_operations_at_any_length(
+    make: Callable[[], Any], number: int
+) -> None:
+    model = make()
     assert [_sequential_operations(model, n) for n in (8, 16, 64)] == [number] * 3
 
 

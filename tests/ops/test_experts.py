@@ -77,7 +77,9 @@ WITHOUT_XLA = {
 }
 
 
-@pytest.mark.parametrize("what", WITHOUT_XLA)
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=pytest.mark.nightly) if what == "export" else what for what in WITHOUT_XLA]
+)
 def test_they_are_computed_one_by_one(translator: Translator, in_blocks: list[Any], what: str) -> None:
     WITHOUT_XLA[what](translator)
     assert not in_blocks
