@@ -21,6 +21,7 @@ from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import find_version
 from t2t_lite.files import sha256_of
 from t2t_lite.runs.run_dir import HPARAMS_FILE
+from t2t_lite.version import local_version
 
 PART = 4 * line_source.BLOCK  # lines
 
@@ -40,9 +41,10 @@ class _DecodeSteps(ChunkSteps):
             if self.key not in _opened:
                 prepare_command()
                 _opened.clear()
-                _opened[self.key] = open_model(self.request)
+                model = open_model(self.request)
                 if self.files != _files_of(self.request):
                     raise DataError("The model has changed since the command began. Start it again.")
+                _opened[self.key] = model
             return {"text": as_array(translate_lines(self.request, _opened[self.key].translator, rows))}
 
 
@@ -60,10 +62,10 @@ def decode_on(beam: Beam, request: DecodeRequest) -> None:
     files = _files_of(request)
     what = dataclasses.asdict(dataclasses.replace(request, input=None, output=None))
     work = Parts(target.with_name(f".{target.name}.parts"))
+    steps = _DecodeSteps(work, checksum(local_version(), what, files), request, files)
     with PartialOutput(str(target), {}, resume=False) as out:  # no other command writes there meanwhile
-        found = run_chunks(beam, _DecodeSteps(work, checksum(what, files), request, files), _chunks(paths))
-        for lines, arrays in zip(_chunks(paths), found, strict=True):
-            out.write(lines, arrays["text"].tobytes())
+        for arrays in run_chunks(beam, steps, _chunks(paths)):
+            out.write([], arrays["text"].tobytes())  # counts no lines: the next command continues with the parts
         out.finish()
     work.remove()
 

@@ -41,10 +41,10 @@ class _ByHand(Beam):
         if isinstance(tasks[0], str):
             self._each(steps.make, tasks)
             return
-        if steps.trainings or steps.reader.judge:
+        if steps.recipes or steps.reader.judge:
             surveyed = self._each(steps.survey, numbered)
             self._each(lambda _: steps.choose(0, surveyed), [0], "choose")
-        if steps.trainings:
+        if steps.recipes:
             made = self._each(steps.lines, numbered)
             self._each(lambda _: steps.train(0, made), [0], "train")
         self._each(steps.encode, numbered)
