@@ -18,6 +18,7 @@ import pytest
 
 from t2t_lite.cli import decode_beam, decoder
 from t2t_lite.cli.decode import DecodeRequest, decode
+from t2t_lite.data.parts import Parts, pack
 from t2t_lite.data.pipelines import Beam
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.open_request import OpenRequest
@@ -79,6 +80,45 @@ def test_parts_give_the_output_of_one_process_and_are_used_again(
     assert not (tmp_path / ".parts.de.parts").exists()
     with pytest.raises(UsageError, match="there is no such file, and none whose name has this pattern"):
         decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path / "out-*.en")))
+
+
+@pytest.mark.commit
+def test_each_file_gives_what_it_gives_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_beam, "PART", 3)
+    texts = [
+        "a dog\r\nsees\r\n",
+        "",
+        "\n \n\n",
+        "the cat\nthe cat\nthe cat\n" * 2,
+        "\ufeffno line feed",
+        "a\x85b\u2028c\n",
+    ]
+    alone = []
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.en").write_text(text, encoding="utf-8", newline="")
+        files = {"input": str(tmp_path / f"{number}.en"), "output": str(tmp_path / f"{number}.de")}
+        decode(DecodeRequest(runs=OpenRequest(folders=(str(run),)), **files))
+        alone.append((tmp_path / f"{number}.de").read_bytes())
+    assert [lines.count(b"\n") for lines in alone] == [2, 0, 3, 6, 1, 1]
+    request = DecodeRequest(
+        runs=OpenRequest(folders=(str(run),)), input=str(tmp_path / "*.en"), output=str(tmp_path / "out")
+    )
+    decode_beam.decode_on(_ByHand(), request)
+    assert (tmp_path / "out").read_bytes() == b"".join(alone)
+    decode_beam.decode_on(_ByHand(), dataclasses.replace(request, input=str(tmp_path / "1.en")))  # an empty file
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+@pytest.mark.commit
+def test_a_model_that_has_changed_translates_nothing(run: Path, tmp_path: Path) -> None:
+    work = Parts(tmp_path / "parts")
+    work.make("chunk", lambda: {"rows": pack(["a dog"])})
+    request = DecodeRequest(runs=OpenRequest(folders=(str(run),)), input="x", output="y")
+    steps = decode_beam._DecodeSteps(work, "key", request, ["checksum of another model"])
+    for _ in range(2):  # also where the process has opened it already
+        with pytest.raises(DataError, match="The model has changed since the command began"):
+            steps.make("chunk")
+    assert [path.name for path in work.folder.iterdir() if path.suffix == ".npz"] == ["chunk.npz"]
 
 
 def _decoder(run: Path, tmp_path: Path, output: str, *more: str) -> subprocess.Popen[str]:

@@ -208,9 +208,9 @@ def test_without_the_package_a_sentence_names_the_extra(
 def _datagen(data: Path, given: Mapping[str, Any], *more: str) -> subprocess.Popen[str]:
     flags = [f"--{name}={value}" for name, value in given.items()]
     command = [sys.executable, "-m", "t2t_lite.cli.datagen", f"--data_dir={data}", *flags, *more]
-    return subprocess.Popen(
-        command, env={**os.environ}, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # HOME: where Beam would keep its Prism server
+    env = {**os.environ, "HOME": str(data.parent)}
+    return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def _prepared(data: Path, given: Mapping[str, Any], *more: str) -> dict[str, bytes]:
@@ -248,6 +248,7 @@ def test_beam_writes_the_bytes_of_the_local_runner(tmp_path: Path, large: Path) 
         assert len(local) > 4
         for number, options in enumerate((["--runner=beam"], ["--runner=beam", TWO_PROCESSES])):
             assert _prepared(tmp_path / f"{name}-{number}", given, *flags, *options) == local, (name, options)
+    assert not (tmp_path / ".apache_beam").exists()  # nothing was looked for in a network
 
 
 @pytest.mark.nightly
@@ -277,12 +278,36 @@ def test_killed_at_three_points_it_continues_with_its_parts(tmp_path: Path, larg
 
 
 @pytest.mark.nightly
-def test_faults_of_text_and_options_are_sentences(tmp_path: Path, large: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runer": "FlinkRunner"}, r"Beam has no option 'runer'\. Did you mean 'runner'"),
+        ({"runner": "FlinkRuner"}, r"^--beam_options: Unexpected pipeline runner: FlinkRuner\. Valid values are"),
+        ({"runner": "missing_package.Runner"}, r"^--beam_options: No module named 'missing_package'\.$"),
+        ({"runner": "os.NoRunner"}, r"^--beam_options: module 'os' has no attribute 'NoRunner'\.$"),
+        ({"direct_num_workers": "two"}, r"^--beam_options: direct_num_workers: invalid int value: 'two'\.$"),
+        ({"direct_running_mode": "fast"}, r"^--beam_options: direct_running_mode: invalid choice: 'fast' \(choose"),
+        ({"streaming": "yes"}, r"^--beam_options: streaming: ignored explicit argument 'yes'\.$"),
+        (
+            {"runner": "DataflowRunner"},
+            r"^--beam_options: Pipeline has validations errors:.* Missing required option: reg",
+        ),
+    ],
+)
+def test_wrong_options_are_sentences_before_any_work(
+    options: dict[str, str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("apache_beam", reason="apache-beam is not installed (extra beam)")
+    with pytest.raises(UsageError, match=message):
+        Beam(options).check()
+    assert not capfd.readouterr().err
+
+
+@pytest.mark.nightly
+def test_faults_of_text_are_sentences(tmp_path: Path, large: Path) -> None:
     given = {"problem": "text2text", "source_dir": large, "languages": "en-de", "vocab_size": 20}
     cases = {
         "vocab_size=20 is too small: the text's characters alone need": (2, []),
-        "Beam has no option 'runer'. Did you mean 'runner'": (2, ["--beam_options=runer=FlinkRunner"]),
-        "Unexpected pipeline runner: FlinkRuner": (2, ["--beam_options=runner=FlinkRuner"]),
         "train.de, line 9001: byte 0xff at column 1 is not UTF-8": (1, [TWO_PROCESSES]),
     }
     for message, (status, more) in cases.items():
