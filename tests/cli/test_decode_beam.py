@@ -110,6 +110,26 @@ def test_each_file_gives_what_it_gives_alone(run: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.commit
+def test_warnings_of_workers_are_shown_with_their_lines(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(decode_beam, "PART", 2)
+    (tmp_path / "in.en").write_text("a dog\n" * 3 + "a dog sees the cat " * 200 + "\n" + "the cat\n" * 2)
+    request = DecodeRequest(
+        runs=OpenRequest(folders=(str(run),)), input=str(tmp_path / "in.en"), output=str(tmp_path / "out")
+    )
+    with pytest.raises(DataError, match="failed"):
+        decode_beam.decode_on(_ByHand(parts=3), dataclasses.replace(request))
+    assert not caplog.messages
+    decode_beam.decode_on(_ByHand(), request)  # by the parts alone
+    said = [text for text in caplog.messages if "max_source_length" in text]
+    assert said == [
+        f"{tmp_path / 'in.en'}, lines 3 to 4: 1 of 2 inputs are longer than max_source_length=512 pieces; only their "
+        "beginning is translated."
+    ]
+
+
+@pytest.mark.commit
 def test_a_model_that_has_changed_translates_nothing(run: Path, tmp_path: Path) -> None:
     work = Parts(tmp_path / "parts")
     work.make("chunk", lambda: {"rows": pack(["a dog"])})
