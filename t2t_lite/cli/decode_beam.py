@@ -115,10 +115,11 @@ class _Kept(logging.Handler):
 def _kept_warnings() -> Iterator[list[str]]:
     """Context that gives the warnings, instead of showing them: nobody may see what a worker shows."""
     warnings: list[str] = []
-    handler, shows = _Kept(warnings), _log.propagate
+    handler, shows, level = _Kept(warnings), _log.propagate, _log.level
     printed = io.StringIO()
     _log.addHandler(handler)
     _log.propagate = False
+    _log.setLevel(logging.WARNING)  # Beam's worker processes have set the level of all others
     try:
         with contextlib.redirect_stderr(printed):
             yield warnings
@@ -126,6 +127,7 @@ def _kept_warnings() -> Iterator[list[str]]:
     finally:
         _log.removeHandler(handler)
         _log.propagate = shows
+        _log.setLevel(level)
 
 
 def _files_of(request: DecodeRequest) -> list[str]:

@@ -50,6 +50,8 @@ class Beam:
         try:
             pipeline.run().wait_until_finish()
         except Exception as error:
+            if _interrupted(error):
+                raise KeyboardInterrupt from error
             raise steps.work.fault() or DataError(
                 f"The pipeline has failed: {reason(error)[-1000:]}\nThe parts that are done stay in "
                 f"{steps.work.folder}; the same command continues with them."
@@ -80,6 +82,13 @@ class Beam:
             raise UsageError(f"--beam_options: {fault.removeprefix('argument --')}.") from None
         except (ValueError, ImportError, AttributeError) as error:  # of options, of runners and of their packages
             raise UsageError(f"--beam_options: {' '.join(str(error).split()).removesuffix('.')}.") from None
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether a step was interrupted: Beam makes an error of its own of what one raises."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 class Steps(Protocol):

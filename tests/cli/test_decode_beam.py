@@ -4,6 +4,7 @@ The steps of the pipeline run here without Beam, too.
 """
 
 import dataclasses
+import logging
 import os
 import random
 import signal
@@ -127,6 +128,21 @@ def test_warnings_of_workers_are_shown_with_their_lines(
         f"{tmp_path / 'in.en'}, lines 3 to 4: 1 of 2 inputs are longer than max_source_length=512 pieces; only their "
         "beginning is translated."
     ]
+
+
+@pytest.mark.commit
+def test_warnings_are_kept_where_a_worker_logs_none() -> None:
+    log, root = logging.getLogger("t2t_lite"), logging.getLogger()
+    level = root.level
+    root.setLevel(logging.CRITICAL)  # as Beam's worker processes do
+    try:
+        with decode_beam._kept_warnings() as warnings:
+            log.warning("%d lines", 3)
+            print("printed", file=sys.stderr)
+    finally:
+        root.setLevel(level)
+    assert warnings == ["3 lines", "printed"]
+    assert log.propagate
 
 
 @pytest.mark.commit

@@ -20,7 +20,8 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.cli import datagen
 from t2t_lite.data import line_ranges
-from t2t_lite.data.pipelines import Beam
+from t2t_lite.data.parts import Arrays, Parts
+from t2t_lite.data.pipelines import Beam, ChunkSteps, run_chunks
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import AlignedPair, Problem
@@ -301,6 +302,19 @@ def test_wrong_options_are_sentences_before_any_work(
     with pytest.raises(UsageError, match=message):
         Beam(options).check()
     assert not capfd.readouterr().err
+
+
+@dataclasses.dataclass(frozen=True)
+class _Interrupted(ChunkSteps):
+    def compute(self, rows: list[Any]) -> Arrays:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.nightly
+def test_ctrl_c_in_a_step_is_no_failure(tmp_path: Path) -> None:
+    pytest.importorskip("apache_beam", reason="apache-beam is not installed (extra beam)")
+    with pytest.raises(KeyboardInterrupt):
+        run_chunks(Beam(), _Interrupted(Parts(tmp_path / "parts"), "key"), [["a"], ["b"]])
 
 
 @pytest.mark.nightly
