@@ -87,6 +87,10 @@ def decode_on(beam: Beam, request: DecodeRequest) -> None:
 
 def _find_files(pattern: str) -> list[str]:
     paths = [pattern] if Path(pattern).is_file() else sorted(filter(line_source.is_file, glob.glob(pattern)))
+    if Path(pattern).is_dir():
+        raise UsageError(
+            f"--input={pattern} is a folder. Name its files by a pattern, such as {Path(pattern, '*.en')}."
+        )
     if not paths:
         raise UsageError(f"--input={pattern}: there is no such file, and none whose name has this pattern.")
     return paths

@@ -81,6 +81,8 @@ def test_parts_give_the_output_of_one_process_and_are_used_again(
     assert not (tmp_path / ".parts.de.parts").exists()
     with pytest.raises(UsageError, match="there is no such file, and none whose name has this pattern"):
         decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path / "out-*.en")))
+    with pytest.raises(UsageError, match="is a folder. Name its files by a pattern, such as "):
+        decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path)))
 
 
 @pytest.mark.commit
