@@ -21,11 +21,12 @@ from t2t_lite.data.overlap import Overlap
 from t2t_lite.data.parts import Parts, as_array, checksum
 from t2t_lite.data.pipelines import Beam, ChunkSteps, count_found, run_chunks
 from t2t_lite.data.range_text import Choice, Encoded, Found, RangeReader, RangeText, choose, in_drawn_order
-from t2t_lite.data.samples import OnPairs, Training
+from t2t_lite.data.samples import OnPairs, VocabularyRecipe
 from t2t_lite.data.vocabulary_files import Vocabularies
 from t2t_lite.problem import AlignedPair, Problem
 from t2t_lite.text.vocabulary import Vocabulary
 from t2t_lite.text.vocabulary_training import train_vocabulary
+from t2t_lite.version import local_version
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +37,14 @@ class _RangeSteps:
         key: checksum of what all parts depend on.
         all_ranges: checksum of this, of all ranges, and of what vocabularies are made from.
         reader: has the files of vocabularies that are given.
-        trainings: of vocabularies; none where they are given.
+        recipes: of the vocabularies to train; none where they are given.
     """
 
     work: Parts
     key: str
     all_ranges: str
     reader: RangeReader
-    trainings: Sequence[Training]
+    recipes: Sequence[VocabularyRecipe]
 
     def build(self, pipeline: Any, tasks: Sequence[LineRange]) -> None:
         """Adds the steps to a pipeline. A step waits for those that are side inputs of it."""
@@ -56,19 +57,19 @@ class _RangeSteps:
         if self._surveys:
             surveyed = ranges | "survey" >> apache_beam.Map(self.survey)
             after = [AsIter(once | "choose" >> apache_beam.Map(self.choose, AsIter(surveyed)))]
-        if self.trainings:
+        if self.recipes:
             lines = ranges | "lines" >> apache_beam.Map(self.lines, *after)
             after = [AsIter(once | "train" >> apache_beam.Map(self.train, AsIter(lines)))]
         ranges | "encode" >> apache_beam.Map(self.encode, *after)
 
     @property
     def _surveys(self) -> bool:
-        return bool(self.trainings or self.reader.judge)
+        return bool(self.recipes or self.reader.judge)
 
     def names(self, ranges: Sequence[LineRange]) -> list[str]:
         """Returns the names of all parts."""
         numbers = range(len(ranges))
-        trains = [*(self._name("lines", i) for i in numbers), self._name("vocabulary")] if self.trainings else []
+        trains = [*(self._name("lines", i) for i in numbers), self._name("vocabulary")] if self.recipes else []
         surveyed = dict.fromkeys(map(self._survey_name, ranges))  # a file that counts twice is surveyed once
         surveys = [*surveyed, self._name("choice")] if self._surveys else []
         return [*surveys, *trains, *(self._name("encoded", i) for i in numbers)]
@@ -85,7 +86,7 @@ class _RangeSteps:
             judge = self.reader.judge
             found = (Found(**self.work.load(name)) for _, name in sorted(surveyed))
             choice, sizes = choose(found, judge.reasons if judge else None, self.work.folder)
-            drawn = {f"drawn{i}": choice.draw(sizes, sides) for i, (sides, _) in enumerate(self.trainings)}
+            drawn = {f"drawn{i}": choice.draw(sizes, sides) for i, (sides, _) in enumerate(self.recipes)}
             return {**parts.choice_to_arrays(choice), **drawn}
 
         return self.work.make(self._name("choice"), compute)
@@ -102,7 +103,7 @@ class _RangeSteps:
         def compute() -> parts.Arrays:
             names = [self._name("lines", number) for number in range(len(self.choice.firsts) - 1)]
             found = {}
-            for i, (_, options) in enumerate(self.trainings):
+            for i, (_, options) in enumerate(self.recipes):
                 texts = (
                     self.work.load(name)[str(i)].tobytes()
                     for name, lines in zip(names, self._wanted[i], strict=True)
@@ -127,7 +128,7 @@ class _RangeSteps:
     def vocabularies(self) -> list[Vocabulary]:
         """Returns those that `train` has made."""
         arrays = self.work.load(self._name("vocabulary"))
-        return [Vocabulary(arrays[str(i)].tobytes()) for i in range(len(self.trainings))]
+        return [Vocabulary(arrays[str(i)].tobytes()) for i in range(len(self.recipes))]
 
     def encoded(self, number: int) -> Encoded:
         """Returns what `encode` has made of a range."""
@@ -136,7 +137,7 @@ class _RangeSteps:
     @functools.cached_property
     def _drawn(self) -> list[np.ndarray]:
         arrays = self.work.load(self._name("choice"))
-        return [arrays[f"drawn{i}"] for i in range(len(self.trainings))]
+        return [arrays[f"drawn{i}"] for i in range(len(self.recipes))]
 
     @functools.cached_property
     def _wanted(self) -> list[list[np.ndarray]]:
@@ -145,7 +146,7 @@ class _RangeSteps:
 
     @functools.cached_property
     def _encoder(self) -> RangeReader:
-        if not self.trainings:
+        if not self.recipes:
             return self.reader
         trained = self.vocabularies()
         return dataclasses.replace(self.reader, files=to_files((trained[0], trained[-1])))
@@ -176,20 +177,20 @@ class BeamText(RangeText):
         self._beam, self._work, self._key = beam, work, key
         self._steps: _RangeSteps | None = None
 
-    def train(self, trainings: Sequence[Training]) -> list[Vocabulary]:
+    def train(self, recipes: Sequence[VocabularyRecipe]) -> list[Vocabulary]:
         """As in `TrainingFacts`; encodes the text, too."""
-        return self._run_steps(trainings, ()).vocabularies()
+        return self._run_steps(recipes, ()).vocabularies()
 
     def _encoded(self, vocabularies: Vocabularies) -> Iterator[Encoded]:
         steps = self._steps or self._run_steps((), to_files(vocabularies))
         return map(steps.encoded, range(len(self._ranges)))
 
-    def _run_steps(self, trainings: Sequence[Training], files: VocabularyFiles) -> _RangeSteps:
+    def _run_steps(self, recipes: Sequence[VocabularyRecipe], files: VocabularyFiles) -> _RangeSteps:
         given = [hashlib.sha256(data).hexdigest() for _, data in files]
-        options = [dict(training.options) for training in trainings]
+        options = [dict(recipe.options) for recipe in recipes]
         all_ranges = checksum(self._key, [*map(_identity, self._ranges)], options, given)
         reader = dataclasses.replace(self._reader, files=files)
-        self._steps = steps = _RangeSteps(self._work, self._key, all_ranges, reader, trainings)
+        self._steps = steps = _RangeSteps(self._work, self._key, all_ranges, reader, recipes)
         count_found(self._work, steps.names(self._ranges))
         self._beam.run(steps, self._ranges)
         if reader.judge:
@@ -223,6 +224,6 @@ def encode_pairs(
     pairs: Iterable[Pair], vocabularies: Vocabularies, beam: Beam, work: Parts
 ) -> Iterator[tuple[Side, ...]]:
     """As `encode.encode_pairs`, by a pipeline; all pairs are read before it begins."""
-    key = checksum([vocabulary.checksum for vocabulary in vocabularies])
+    key = checksum(local_version(), [vocabulary.checksum for vocabulary in vocabularies])
     steps = _PairSteps(work, key, Coder(to_files(vocabularies)))
     return map(parts.sides_from_arrays, run_chunks(beam, steps, ([*map(_row, chunk)] for chunk in in_chunks(pairs))))

@@ -18,9 +18,9 @@ from t2t_lite.data.range_text import VOCABULARY_SEED, RangeText, ranges_of
 from t2t_lite.data.remote_store import url_of
 from t2t_lite.data.samples import (
     OnPairs,
-    Training,
     TrainingFacts,
     TrainingText,
+    VocabularyRecipe,
     find_place,
     hash_text,
     read_pairs,
@@ -283,17 +283,17 @@ def _write_text(split: str, pairs: Iterable[Pair], writer: StoreWriter, *, as_js
 
 
 def _train_vocabularies(problem: Problem, text: TrainingFacts) -> Vocabularies:
-    trainings = _trainings(problem)
-    found = text.train(trainings)
-    for vocabulary, (_, options) in zip(found, trainings, strict=True):
+    recipes = _vocabulary_recipes(problem)
+    found = text.train(recipes)
+    for vocabulary, (_, options) in zip(found, recipes, strict=True):
         warn_of_few_pieces(vocabulary, options["size"], options["kind"])
     return found[0], found[-1]
 
 
-def _trainings(problem: Problem) -> list[Training]:
+def _vocabulary_recipes(problem: Problem) -> list[VocabularyRecipe]:
     """Returns how the vocabularies of a problem are trained: that of both sides, or those of source and target."""
 
-    def training(sides: slice, kind: str, labels: Sequence[str]) -> Training:
+    def recipe(sides: slice, kind: str, labels: Sequence[str]) -> VocabularyRecipe:
         options = {
             "size": problem.vocab_size,
             "kind": kind,
@@ -303,13 +303,13 @@ def _trainings(problem: Problem) -> list[Training]:
             "byte_fallback": problem.byte_fallback,
             "seed": VOCABULARY_SEED,
         }
-        return Training(sides, options)
+        return VocabularyRecipe(sides, options)
 
     whole = [*(["\n"] if problem.keeps_line_breaks else []), *problem.keep_whole]
     if problem.shared_vocab:
-        return [training(slice(None), problem.vocab_type, problem.labels)]
+        return [recipe(slice(None), problem.vocab_type, problem.labels)]
     target_type = problem.codec.target_vocab_type(problem.vocab_type)
-    return [training(slice(0, 1), problem.vocab_type, problem.labels), training(slice(1, 2), target_type, ())]
+    return [recipe(slice(0, 1), problem.vocab_type, problem.labels), recipe(slice(1, 2), target_type, ())]
 
 
 def _write_ids(

@@ -102,7 +102,7 @@ def join_pair(pair: Pair) -> bytes:
     return f"{pair[0]}\n{pair[1]}\n{weight}".encode()
 
 
-class Training(NamedTuple):
+class VocabularyRecipe(NamedTuple):
     """How a vocabulary is trained: on the lines of which sides, and by which arguments of `train_vocabulary`."""
 
     sides: slice
@@ -132,9 +132,9 @@ class TrainingFacts:
         """Yields the lines that a vocabulary of the sides is trained on."""
         raise NotImplementedError
 
-    def train(self, trainings: Sequence[Training]) -> list[Vocabulary]:
+    def train(self, recipes: Sequence[VocabularyRecipe]) -> list[Vocabulary]:
         """Returns the vocabularies that are trained on this text."""
-        return [train_vocabulary(self.lines(sides), **options) for sides, options in trainings]
+        return [train_vocabulary(self.lines(sides), **options) for sides, options in recipes]
 
     def facts(self) -> dict[str, Any]:
         """The checksum of all pairs, used or not; how many were left out, and why; the languages of the others."""

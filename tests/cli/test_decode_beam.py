@@ -4,6 +4,7 @@ The steps of the pipeline run here without Beam, too.
 """
 
 import dataclasses
+import logging
 import os
 import random
 import signal
@@ -18,6 +19,7 @@ import pytest
 
 from t2t_lite.cli import decode_beam, decoder
 from t2t_lite.cli.decode import DecodeRequest, decode
+from t2t_lite.data.parts import Parts, pack
 from t2t_lite.data.pipelines import Beam
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.open_request import OpenRequest
@@ -79,6 +81,82 @@ def test_parts_give_the_output_of_one_process_and_are_used_again(
     assert not (tmp_path / ".parts.de.parts").exists()
     with pytest.raises(UsageError, match="there is no such file, and none whose name has this pattern"):
         decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path / "out-*.en")))
+    with pytest.raises(UsageError, match="is a folder. Name its files by a pattern, such as "):
+        decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path)))
+
+
+@pytest.mark.commit
+def test_each_file_gives_what_it_gives_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode_beam, "PART", 3)
+    texts = [
+        "a dog\r\nsees\r\n",
+        "",
+        "\n \n\n",
+        "the cat\nthe cat\nthe cat\n" * 2,
+        "\ufeffno line feed",
+        "a\x85b\u2028c\n",
+    ]
+    alone = []
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.en").write_text(text, encoding="utf-8", newline="")
+        files = {"input": str(tmp_path / f"{number}.en"), "output": str(tmp_path / f"{number}.de")}
+        decode(DecodeRequest(runs=OpenRequest(folders=(str(run),)), **files))
+        alone.append((tmp_path / f"{number}.de").read_bytes())
+    assert [lines.count(b"\n") for lines in alone] == [2, 0, 3, 6, 1, 1]
+    request = DecodeRequest(
+        runs=OpenRequest(folders=(str(run),)), input=str(tmp_path / "*.en"), output=str(tmp_path / "out")
+    )
+    decode_beam.decode_on(_ByHand(), request)
+    assert (tmp_path / "out").read_bytes() == b"".join(alone)
+    decode_beam.decode_on(_ByHand(), dataclasses.replace(request, input=str(tmp_path / "1.en")))  # an empty file
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+@pytest.mark.commit
+def test_warnings_of_workers_are_shown_with_their_lines(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(decode_beam, "PART", 2)
+    (tmp_path / "in.en").write_text("a dog\n" * 3 + "a dog sees the cat " * 200 + "\n" + "the cat\n" * 2)
+    request = DecodeRequest(
+        runs=OpenRequest(folders=(str(run),)), input=str(tmp_path / "in.en"), output=str(tmp_path / "out")
+    )
+    with pytest.raises(DataError, match="failed"):
+        decode_beam.decode_on(_ByHand(parts=3), dataclasses.replace(request))
+    assert not caplog.messages
+    decode_beam.decode_on(_ByHand(), request)  # by the parts alone
+    said = [text for text in caplog.messages if "max_source_length" in text]
+    assert said == [
+        f"{tmp_path / 'in.en'}, lines 3 to 4: 1 of 2 inputs are longer than max_source_length=512 pieces; only their "
+        "beginning is translated."
+    ]
+
+
+@pytest.mark.commit
+def test_warnings_are_kept_where_a_worker_logs_none() -> None:
+    log, root = logging.getLogger("t2t_lite"), logging.getLogger()
+    level = root.level
+    root.setLevel(logging.CRITICAL)  # as Beam's worker processes do
+    try:
+        with decode_beam._kept_warnings() as warnings:
+            log.warning("%d lines", 3)
+            print("printed", file=sys.stderr)
+    finally:
+        root.setLevel(level)
+    assert warnings == ["3 lines", "printed"]
+    assert log.propagate
+
+
+@pytest.mark.commit
+def test_a_model_that_has_changed_translates_nothing(run: Path, tmp_path: Path) -> None:
+    work = Parts(tmp_path / "parts")
+    work.make("chunk", lambda: {"rows": pack(["a dog"])})
+    request = DecodeRequest(runs=OpenRequest(folders=(str(run),)), input="x", output="y")
+    steps = decode_beam._DecodeSteps(work, "key", request, ["checksum of another model"])
+    for _ in range(2):  # also where the process has opened it already
+        with pytest.raises(DataError, match="The model has changed since the command began"):
+            steps.make("chunk")
+    assert [path.name for path in work.folder.iterdir() if path.suffix == ".npz"] == ["chunk.npz"]
 
 
 def _decoder(run: Path, tmp_path: Path, output: str, *more: str) -> subprocess.Popen[str]:

@@ -96,6 +96,7 @@ def test_a_device_is_written_to_and_stays() -> None:
         ([RUN, "--runner=beam", "--input=x"], "--runner=beam needs --input=FILE or a pattern, and --output=FILE"),
         ([RUN, "--runner=beam", "--output=y"], "--runner=beam needs --input=FILE or a pattern, and --output=FILE"),
         ([RUN, "--runner=beam", "--input=x", "--output=y", "--resume"], "--resume does not go with --runner=beam"),
+        ([RUN, "--runner=beam", "--input=x", "--output=y", "--shard=1/2"], "--shard does not go with --runner=beam"),
         ([RUN, "--runner=beam", "--input=x", "--output=y", "--prefix=z"], "--prefix does not go with --runner=beam"),
         ([RUN, "--shard=1/2", "--split=test"], "--shard goes with --input, not with --split"),
     ],

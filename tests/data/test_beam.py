@@ -20,7 +20,8 @@ import pytest
 from t2t_lite import registry
 from t2t_lite.cli import datagen
 from t2t_lite.data import line_ranges
-from t2t_lite.data.pipelines import Beam
+from t2t_lite.data.parts import Arrays, Parts
+from t2t_lite.data.pipelines import Beam, ChunkSteps, run_chunks
 from t2t_lite.data.prepare import prepare
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.problem import AlignedPair, Problem
@@ -41,10 +42,10 @@ class _ByHand(Beam):
         if isinstance(tasks[0], str):
             self._each(steps.make, tasks)
             return
-        if steps.trainings or steps.reader.judge:
+        if steps.recipes or steps.reader.judge:
             surveyed = self._each(steps.survey, numbered)
             self._each(lambda _: steps.choose(0, surveyed), [0], "choose")
-        if steps.trainings:
+        if steps.recipes:
             made = self._each(steps.lines, numbered)
             self._each(lambda _: steps.train(0, made), [0], "train")
         self._each(steps.encode, numbered)
@@ -208,9 +209,9 @@ def test_without_the_package_a_sentence_names_the_extra(
 def _datagen(data: Path, given: Mapping[str, Any], *more: str) -> subprocess.Popen[str]:
     flags = [f"--{name}={value}" for name, value in given.items()]
     command = [sys.executable, "-m", "t2t_lite.cli.datagen", f"--data_dir={data}", *flags, *more]
-    return subprocess.Popen(
-        command, env={**os.environ}, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    # HOME: where Beam would keep its Prism server
+    env = {**os.environ, "HOME": str(data.parent)}
+    return subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def _prepared(data: Path, given: Mapping[str, Any], *more: str) -> dict[str, bytes]:
@@ -248,6 +249,7 @@ def test_beam_writes_the_bytes_of_the_local_runner(tmp_path: Path, large: Path) 
         assert len(local) > 4
         for number, options in enumerate((["--runner=beam"], ["--runner=beam", TWO_PROCESSES])):
             assert _prepared(tmp_path / f"{name}-{number}", given, *flags, *options) == local, (name, options)
+    assert not (tmp_path / ".apache_beam").exists()  # nothing was looked for in a network
 
 
 @pytest.mark.nightly
@@ -277,12 +279,49 @@ def test_killed_at_three_points_it_continues_with_its_parts(tmp_path: Path, larg
 
 
 @pytest.mark.nightly
-def test_faults_of_text_and_options_are_sentences(tmp_path: Path, large: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runer": "FlinkRunner"}, r"Beam has no option 'runer'\. Did you mean 'runner'"),
+        ({"runner": "FlinkRuner"}, r"^--beam_options: Unexpected pipeline runner: FlinkRuner\. Valid values are"),
+        ({"runner": "missing_package.Runner"}, r"^--beam_options: No module named 'missing_package'\.$"),
+        ({"runner": "os.NoRunner"}, r"^--beam_options: module 'os' has no attribute 'NoRunner'\.$"),
+        ({"direct_num_workers": "two"}, r"^--beam_options: direct_num_workers: invalid int value: 'two'\.$"),
+        ({"direct_running_mode": "fast"}, r"^--beam_options: direct_running_mode: invalid choice: 'fast' \(choose"),
+        ({"streaming": "yes"}, r"^--beam_options: streaming: ignored explicit argument 'yes'\.$"),
+        (
+            {"runner": "DataflowRunner"},
+            r"^--beam_options: Pipeline has validations errors:.* Missing required option: reg",
+        ),
+    ],
+)
+def test_wrong_options_are_sentences_before_any_work(
+    options: dict[str, str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("apache_beam", reason="apache-beam is not installed (extra beam)")
+    with pytest.raises(UsageError, match=message):
+        Beam(options).check()
+    assert not capfd.readouterr().err
+
+
+@dataclasses.dataclass(frozen=True)
+class _Interrupted(ChunkSteps):
+    def compute(self, rows: list[Any]) -> Arrays:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.nightly
+def test_ctrl_c_in_a_step_is_no_failure(tmp_path: Path) -> None:
+    pytest.importorskip("apache_beam", reason="apache-beam is not installed (extra beam)")
+    with pytest.raises(KeyboardInterrupt):
+        run_chunks(Beam(), _Interrupted(Parts(tmp_path / "parts"), "key"), [["a"], ["b"]])
+
+
+@pytest.mark.nightly
+def test_faults_of_text_are_sentences(tmp_path: Path, large: Path) -> None:
     given = {"problem": "text2text", "source_dir": large, "languages": "en-de", "vocab_size": 20}
     cases = {
         "vocab_size=20 is too small: the text's characters alone need": (2, []),
-        "Beam has no option 'runer'. Did you mean 'runner'": (2, ["--beam_options=runer=FlinkRunner"]),
-        "Unexpected pipeline runner: FlinkRuner": (2, ["--beam_options=runner=FlinkRuner"]),
         "train.de, line 9001: byte 0xff at column 1 is not UTF-8": (1, [TWO_PROCESSES]),
     }
     for message, (status, more) in cases.items():
