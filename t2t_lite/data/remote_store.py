@@ -53,8 +53,7 @@ def copy_store(url: str, manifest: str, origin: str, parse: Callable[[str, bytes
                 _copy(objects, name, aside / name, facts["files"][name]["sha256"])
             os.rename(aside, folder)
     os.utime(folder.parent)
-    for old in sorted(folder.parent.parent.iterdir(), key=lambda copy: -copy.stat().st_mtime_ns)[_MOST:]:
-        shutil.rmtree(old, ignore_errors=True)
+    _remove_others(folder.parent)
     return folder
 
 
@@ -70,6 +69,16 @@ def url_of(folder: Path) -> str | None:
         return str(read_json(folder / REMOTE, FORMAT, {"url": str}, f"Remove {folder}: it is copied again.")["url"])
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _remove_others(kept: Path) -> None:
+    """Removes all copies but the last ones; `kept` stays also if a clock that was wrong has dated others later."""
+    dated = []
+    for copy in kept.parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            dated.append((copy != kept, -copy.stat().st_mtime_ns, copy))
+    for *_, old in sorted(dated)[_MOST:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _copy(objects: Objects, name: str, path: Path, wanted: str) -> None:

@@ -86,7 +86,8 @@ class Lease:
     def _keep(self) -> None:
         """Writes a beat again and again; leaves a lease that another has taken to `check`."""
         while not self._ended.wait(self._beat):
-            with self._writing, contextlib.suppress(StoreError, TrainingError):  # or the next beat comes through
+            # The next beat may come through. OSError: the disk is full, where the store is one that is mounted.
+            with self._writing, contextlib.suppress(StoreError, TrainingError, OSError):
                 if not self._ended.is_set():
                     self._check()
                     self._write()

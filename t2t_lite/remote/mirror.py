@@ -161,7 +161,10 @@ class Mirror:
         path, other = self._path(name), self._home / "compared"
         if path.stat().st_size != entry.size:
             return False
-        self.store.download(name, other)
+        try:
+            self.store.download(name, other)
+        except FileNotFoundError:  # somebody has removed it since it was listed
+            return False
         return filecmp.cmp(path, other, shallow=False)
 
     def download(self, wanted: Wanted) -> None:

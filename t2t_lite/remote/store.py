@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from t2t_lite.errors import DataError, T2TError, UsageError, did_you_mean
 from t2t_lite.files import lacks_room
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://.")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")  # S3:// is refused, with a hint, and is no folder called "S3:"
 # Kinds of stores without folders, in which an object's parents are not made.
 _FLAT = {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"}
 _WAITS = (1, 4, 15, 40)  # seconds between tries to read a part
@@ -108,7 +108,8 @@ class Store:
         while True:
             try:
                 with self._explain("read", name):
-                    return bytes(self._fs.cat_file(self._path(name), start, stop))
+                    # By keyword: the second argument of s3fs is a version, not the start.
+                    return bytes(self._fs.cat_file(self._path(name), start=start, end=stop))
             except StoreError as error:
                 wait = next(waits, None)
                 if wait is None or isinstance(error.__cause__, FileNotFoundError):
@@ -146,16 +147,17 @@ class Store:
         except T2TError:
             raise
         except Exception as error:
-            if isinstance(error, expected):
+            if isinstance(error, expected) and not _lacks_bucket(error):
                 raise
             if lacks_room(error) and isinstance(error, OSError):  # of this machine's disk
                 raise
-            reason = " ".join(str(error).split()) or type(error).__name__
+            reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
             shown = f"{self.url}/{name}" if name else self.url
-            raise StoreError(
-                f"{shown} cannot be {what}: {reason}. Credentials and addresses are taken from where the store's own "
-                "programs take them; see docs/cloud.md."
-            ) from error
+            advice = "Credentials and addresses are taken from where the store's own programs take them"
+            if isinstance(error, FileNotFoundError):
+                reason = f"it is not there ({reason})"
+                advice = "Look whether the URL is right, or somebody has removed it; buckets are never created"
+            raise StoreError(f"{shown} cannot be {what}: {reason}. {advice}; see docs/cloud.md.") from error
 
 
 def _open(url: str) -> tuple[Any, str]:
@@ -170,9 +172,15 @@ def _open(url: str) -> tuple[Any, str]:
         raise UsageError(f"{url}: the package for this kind of store is missing: {error}.") from None
     except ValueError as error:
         kind = url.partition("://")[0]
-        near = did_you_mean(kind, fsspec.available_protocols())
+        near = did_you_mean(kind.lower(), fsspec.available_protocols())
         raise UsageError(f"{url}: fsspec cannot open {kind}:// ({error}).{near}") from None
     return fs, path
+
+
+def _lacks_bucket(error: Exception) -> bool:
+    """Whether an object is not there because its bucket is not; S3 tells."""
+    response = getattr(error.__cause__, "response", None)  # of botocore's ClientError
+    return isinstance(response, dict) and response.get("Error", {}).get("Code") == "NoSuchBucket"
 
 
 def _entry(info: dict[str, Any]) -> Entry:

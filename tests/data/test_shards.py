@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import time
 from pathlib import Path
@@ -180,7 +181,7 @@ def test_what_is_not_there_is_named(local: Store, monkeypatch: pytest.MonkeyPatc
     assert copy_from("memory://bucket/none") is None
     split = open_store(_copy()).split("train")
     fsspec.filesystem("memory").rm_file("bucket/data/made/train.source.ids")
-    with pytest.raises(StoreError, match=r"made/train\.source\.ids cannot be read"):
+    with pytest.raises(StoreError, match=r"made/train\.source\.ids cannot be read: it is not there"):
         split.source[0]
     for text in ("many", "-1", "nan"):
         with pytest.raises(UsageError, match=f"{shards.CACHE}={text} must be a number of GiB"):
@@ -198,6 +199,17 @@ def test_other_data_at_the_url_have_a_copy_of_their_own(local: Store, monkeypatc
         assert _copy() == copies[-1]
     assert [copy.exists() for copy in copies] == [False, True, True]
     assert open_store(copies[1]).split("train").source[0].size
+
+
+def test_a_copy_just_made_stays_where_a_clock_was_ahead(local: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_store, "_MOST", 1)
+    earlier = _copy()
+    os.utime(earlier.parent, (time.time() + 3600,) * 2)
+    fsspec.filesystem("memory").pipe_file("bucket/data/made/manifest.json", json.dumps({**local.manifest}).encode())
+    copy = _copy()
+    assert copy != earlier
+    assert copy.exists()
+    assert not earlier.exists()
 
 
 def test_ids_beyond_2_to_the_31(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
 """The lease of a folder in a store: one process has it, a dead one's is taken, and nobody's clock decides."""
 
+import errno
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from t2t_lite.errors import TrainingError
 from t2t_lite.remote import lease
 from t2t_lite.remote.lease import LEASE, Lease
-from t2t_lite.remote.store import Store
+from t2t_lite.remote.store import Store, StoreError
 
 Machine = Callable[[str], None]
 QUICK: dict[str, Any] = {"beat": 0.06, "pause": 0.0}
@@ -104,6 +106,25 @@ def test_it_beats_and_stops_when_another_has_it(url: str) -> None:
         with pytest.raises(TrainingError, match="lost its lease of .*: process 1 on far has taken it"):
             held.check()
     assert _owner(store) == "x"  # the other's stays
+
+
+@pytest.mark.parametrize("failure", [StoreError("out of reach"), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_beat_that_fails_is_followed_by_others(url: str, monkeypatch: pytest.MonkeyPatch, failure: Exception) -> None:
+    store, write, failed = Store(url), Store.write, threading.Event()
+
+    def fail_once(self: Store, name: str, data: bytes, *, new: bool = False) -> None:
+        if not new and not failed.is_set():
+            failed.set()
+            raise failure
+        write(self, name, data, new=new)
+
+    monkeypatch.setattr(Store, "write", fail_once)
+    with Lease(store, **QUICK) as held:
+        end = time.monotonic() + 20
+        while _beat(held) < 3 and time.monotonic() < end:
+            time.sleep(0.01)
+        assert failed.is_set()
+        assert _beat(held) >= 3
 
 
 def test_of_two_that_take_one_at_once_the_last_writer_has_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

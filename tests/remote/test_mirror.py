@@ -210,6 +210,23 @@ def test_the_store_is_right_where_others_have_written_since(
     assert Path(here, "metrics.jsonl").read_text() == "1\n3\n"
 
 
+def test_an_object_that_vanishes_while_it_is_compared_was_removed_by_others(
+    url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, _ = _leave(url, machine, 1)
+    download = Store.download
+
+    def vanish(self: Store, name: str, path: Path) -> None:
+        if path.name == "compared":
+            self.remove(name)
+        download(self, name, path)
+
+    monkeypatch.setattr(Store, "download", vanish)
+    assert open_folder(url, keep=True) == here
+    assert "others have written to it since, so they are left out" in caplog.text
+    assert not Path(here, "checkpoints/model-20.data-00000-of-00001").exists()
+
+
 def test_a_run_that_was_removed_from_the_store_does_not_come_back(url: str, machine: Machine) -> None:
     here, _ = _leave(url, machine, 0)
     for name in Store(url).list():

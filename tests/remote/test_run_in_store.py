@@ -118,7 +118,9 @@ def test_a_run_continues_in_the_store_as_on_disk(
     machine("third")
     _run("eval", f"--output_dir={url}", "--split=dev", "--json")
     _run("exporter", f"--output_dir={url}")
-    assert capsys.readouterr().out.count(f"{url}/export/1") == 2
+    said = capsys.readouterr().out
+    assert f"\n{url}/export/1: " in said
+    assert f"Next: t2t-lite-decoder --saved_model={url}/export " in said
     assert {"dev.scores.json", "export/1/saved_model.pb"} <= Store(url).list().keys()
 
 

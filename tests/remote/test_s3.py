@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.remote.store import Store, StoreError
 from tests import commands
 from tests.faults.kills import digest
 from tests.faults.material import LARGE, SMALL, write_corpus
@@ -60,6 +61,56 @@ def test_a_run_in_the_store_is_the_run_on_disk(bucket: s3.Bucket, folder: Path, 
     assert json.loads((there / "run.json").read_text())["starts"][0]["request"]["output_dir"] == RUN
     assert f"Next: t2t-lite-decoder --output_dir={RUN}" in said
     assert str(folder / "a") not in said
+
+
+@pytest.fixture
+def environment(bucket: s3.Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The environment of this process, in which the server is S3."""
+    from s3fs import S3FileSystem
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(name, bucket.env[name])
+    S3FileSystem.clear_instance_cache()
+    yield monkeypatch
+    S3FileSystem.clear_instance_cache()
+
+
+def test_parts_of_an_object_are_read(environment: object, tmp_path: Path) -> None:
+    store = Store("s3://bucket/parts")
+    store.write("a.ids", bytes(range(100)))
+    assert [*store.read_part("a.ids", 0, 10)] == [*range(10)]
+    assert [*store.read_part("a.ids", 5, 99)] == [*range(5, 99)]
+    store.remove("a.ids")
+    with pytest.raises(StoreError, match=r"parts/a\.ids cannot be read: it is not there .* removed it"):
+        store.read_part("a.ids", 5, 99)
+    with pytest.raises(FileNotFoundError):
+        store.read("a.ids")
+    with pytest.raises(FileNotFoundError):
+        store.download("a.ids", tmp_path / "a.ids")
+
+
+def test_a_bucket_that_is_not_there_is_no_empty_folder(environment: object, tmp_path: Path) -> None:
+    store = Store("s3://no-bucket/runs/a")
+    (tmp_path / "file").write_bytes(b"")
+    for act in (
+        store.list,
+        lambda: store.read("manifest.json"),
+        lambda: store.read_part("a.ids", 0, 1),
+        lambda: store.download("a", tmp_path / "a"),
+        lambda: store.upload(tmp_path / "file", "a"),
+        lambda: store.write("a", b"", new=True),
+    ):
+        with pytest.raises(StoreError, match=r"it is not there \(The specified bucket does not exist\)\. .* never cr"):
+            act()
+
+
+def test_missing_credentials_are_named(environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        environment.delenv(name, raising=False)
+    environment.setenv("HOME", str(tmp_path))
+    environment.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(StoreError, match=r"s3://bucket/a cannot be listed: Unable to locate credentials\. Credentials"):
+        Store("s3://bucket/a").list()
 
 
 def test_other_machines_read_it_from_the_url_alone(bucket: s3.Bucket, folder: Path, trained: tuple[Path, str]) -> None:

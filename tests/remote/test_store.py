@@ -13,7 +13,7 @@ from t2t_lite.remote.store import Store, StoreError, is_url, make_absolute
 
 
 def test_urls_are_told_from_paths() -> None:
-    assert all(map(is_url, ["s3://b/x", "gs://b", "memory://a/b", "abfss://c@a.x/y", "file:///tmp"]))
+    assert all(map(is_url, ["s3://b/x", "gs://b", "memory://a/b", "abfss://c@a.x/y", "file:///tmp", "S3://b/x"]))
     assert not any(map(is_url, ["/a://b", "a/b", "C:x", "://x", "s3://", "", None]))
     assert make_absolute("s3://b/../x") == "s3://b/../x"
     assert make_absolute("~/x") == str(Path.home() / "x")
@@ -52,9 +52,13 @@ def test_names_that_lead_out_of_the_folder_are_refused(machine: object) -> None:
 def test_errors_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"fsspec cannot open memry:// .* Did you mean 'memory'"):
         Store("memry://bucket/x")
+    with pytest.raises(UsageError, match=r"fsspec cannot open MEMORY:// .* Did you mean 'memory'"):
+        Store("MEMORY://bucket/x")
     store = Store("memory://errors/x")
     with pytest.raises(FileNotFoundError):
         store.read("a")
+    with pytest.raises(StoreError, match=r"errors/x/a cannot be read: it is not there .* somebody has removed it"):
+        store.read_part("a", 0, 1)
 
     def fail(*args: object, **kwargs: object) -> None:
         raise RuntimeError("AccessDenied:\n no rights")
