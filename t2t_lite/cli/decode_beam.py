@@ -127,7 +127,7 @@ def _kept_warnings() -> Iterator[list[str]]:
     try:
         with contextlib.redirect_stderr(printed):
             yield warnings
-        warnings += printed.getvalue().splitlines()
+        warnings += filter(None, printed.getvalue().split("\n"))
     finally:
         _log.removeHandler(handler)
         _log.propagate = shows

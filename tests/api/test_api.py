@@ -81,6 +81,7 @@ def test_minimum_bayes_risk_is_the_commands(run: LoadedRun, folder: Path, tmp_pa
     assert run.translate(LINES, **how, sampler="random") != run.translate(LINES, **{**how, "seed": 5}, sampler="random")
 
 
+@pytest.mark.nightly
 def test_minimum_bayes_risk_that_is_none(run: LoadedRun, export: Path) -> None:
     for how, message in (
         ({"mbr_samples": 4}, "there is only decode='mbr', and mbr_samples and mbr_utility go with it"),

@@ -85,7 +85,7 @@ def test_parts_give_the_output_of_one_process_and_are_used_again(
         decode_beam.decode_on(_ByHand(), dataclasses.replace(pattern, input=str(tmp_path)))
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_each_file_gives_what_it_gives_alone(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode_beam, "PART", 3)
     texts = [

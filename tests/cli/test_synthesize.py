@@ -52,7 +52,7 @@ def _provenance(corpus: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.commit("flags1")
+@pytest.mark.nightly
 @pytest.mark.parametrize("flags", [[], SAMPLES])
 def test_pairs_are_lines_and_what_the_decoder_writes(run: Path, mono: Path, tmp_path: Path, flags: list[str]) -> None:
     rows = _decode(run, mono, tmp_path / "out", *flags)

@@ -224,7 +224,7 @@ def other_searches(request: pytest.FixtureRequest) -> Searches:
     return Searches(OTHERS[request.param]())
 
 
-@pytest.mark.commit("vinyals-4")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("other_searches", "beam"),
     [

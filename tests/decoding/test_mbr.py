@@ -78,7 +78,7 @@ def _expected(candidates: list[Hypothesis], weights: np.ndarray, utility: str) -
     ]
 
 
-@pytest.mark.commit
+@pytest.mark.commit("6-chrf")
 @pytest.mark.parametrize(("samples", "utility"), [(6, "chrf"), (6, "bleu"), (0, "chrf")])
 def test_the_best_is_that_of_all_pairs(samples: int, utility: str) -> None:
     translator = _make(samples=samples)

@@ -184,6 +184,7 @@ def test_alignments_are_those_of_the_translator(exported: Exported, version: Ver
         assert np.count_nonzero(answer["alignments"][row]) == target * source
 
 
+@pytest.mark.nightly
 def test_outputs_begin_with_prefixes(exported: Exported, version: Version) -> None:
     target, lines = exported.served.vocabularies[1], [*exported.lines[:6], "", exported.lines[0]]
     prefixes = ["Der Hund", "", "  ", "Katzen und", "D", exported.lines[0][:9], "Der", "Der Hund"]

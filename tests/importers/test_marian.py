@@ -134,6 +134,7 @@ def test_a_target_language_writes_the_label(tmp_path: Path) -> None:
         loaded.translate(["ro ri."])
 
 
+@pytest.mark.nightly
 def test_the_form_of_the_length_penalty_counts(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert importer.main([f"--checkpoint={GOLDEN / 'toy'}", f"--output_dir={run}"]) == 0
@@ -142,6 +143,7 @@ def test_the_form_of_the_length_penalty_counts(tmp_path: Path) -> None:
     assert gnmt.score == pytest.approx(power.score * 7 * 6 / (5 + 7))  # seven pieces with </s>
 
 
+@pytest.mark.nightly
 def test_ctranslate2_has_the_same_search(tmp_path: Path) -> None:
     run = tmp_path / "run"
     assert importer.main([f"--checkpoint={GOLDEN / 'toy'}", f"--output_dir={run}"]) == 0

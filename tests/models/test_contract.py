@@ -22,7 +22,6 @@ EACH_FAMILY = (
     "convs2s/sizes",
     "bytenet/paper",
     "moe/plain",
-    "transformer_moe/plain",
 )
 ROUNDING = {"bytenet": 2**-4, "moe": None, "transformer_moe": None}  # of bfloat16; None: where experts tie, others win
 STATE = {"rnn": {tf.float32}, "convs2s": {tf.bfloat16}, "bytenet": {tf.bfloat16}}  # what a bfloat16 search carries

@@ -36,7 +36,7 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return registry.problem(request.param)
 
 
-@pytest.mark.commit
+@pytest.mark.commit("toy_ende")
 def test_sizes_and_disjoint_sources(problem: Problem) -> None:
     sources = {split: [source for source, _ in problem.samples(split)] for split in problem.splits()}
     assert tuple(len(sources[split]) for split in SPLITS) == SIZES[problem.name]

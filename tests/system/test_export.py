@@ -20,6 +20,7 @@ pytestmark = pytest.mark.commit
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.nightly
 def test_an_export_translates_as_the_run_does(
     run: Run, trained: tuple[Path, str], corpus: Path, tmp_path: Path
 ) -> None:

@@ -235,7 +235,7 @@ def test_the_size_of_a_batch_does_not_change_the_results(
         np.testing.assert_allclose([h.score for h in now], [h.score for h in before], rtol=1e-4)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_batches_that_are_under_way_together_share_tokens_and_lines(
     model: Any, toy_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,7 @@ def _assert_same(got: list[np.ndarray], wanted: list[np.ndarray]) -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=3e-6 * np.abs(other).max())
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_shards_of_rows_give_what_the_whole_gives(computed: Computed) -> None:
     _assert_same(computed(_batch(), 2), computed(_batch(), 1))
 
