@@ -116,8 +116,7 @@ def _of_kept_logits(logits_NV: Any, labels_N: Any) -> _Parts:
 def _of_softmax(logits_NV: Any, labels_N: Any) -> _Parts:
     """For TensorFlow's kernels: the softmax is kept, and the labels are subtracted in its memory."""
     logits = tf.cast(logits_NV, tf.float32)
-    rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
-    at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
+    at_label = label_places(labels_N)
     softmax = tf.nn.softmax(logits)
     of_label, probability = tf.gather_nd(logits, at_label), tf.gather_nd(softmax, at_label)
     log_sum = log_sums(logits, of_label, probability, jit=False)
@@ -144,6 +143,11 @@ def scatter_add(array: Any, places: Any, values: Any, *, jit: bool) -> Any:
 def column_sums(matrix: Any) -> Any:
     """[R, C] -> [C], as a product: TensorFlow's sum down the columns takes three times as long."""
     return tf.matmul(tf.ones([1, matrix.shape[0]]), matrix)[0]
+
+
+def label_places(labels_N: Any) -> Any:
+    """Returns the indices [N, 2] of the labels in an array [N, V]; int64, as there may be more than 2^31 logits."""
+    return tf.stack([tf.range(tf.shape(labels_N, tf.int64)[0]), tf.cast(labels_N, tf.int64)], axis=1)
 
 
 def log_sums(logits: Any, of_label: Any, probability: Any, jit: bool) -> Any:

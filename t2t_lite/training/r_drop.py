@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from t2t_lite.training.cross_entropy import column_sums, log_sums, scatter_add, target_shares
+from t2t_lite.training.cross_entropy import column_sums, label_places, log_sums, scatter_add, target_shares
 
 
 def r_drop_loss(
@@ -49,9 +49,7 @@ def r_drop_loss(
     @tf.custom_gradient
     def loss(first: Any, second: Any, table: Any) -> tuple[Any, Any]:
         passes, rounded = (first, second), tf.cast(table, first.dtype)
-        rows = tf.range(tf.shape(labels_N, tf.int64)[0])  # int64: there may be more than 2^31 logits
-        at_label = tf.stack([rows, tf.cast(labels_N, tf.int64)], axis=1)
-        sum_of_table = column_sums(table)
+        at_label, sum_of_table = label_places(labels_N), column_sums(table)
         logits = [tf.cast(tf.matmul(x, rounded, transpose_b=True), tf.float32) for x in passes]
         softmax = [tf.nn.softmax(each) for each in logits]
         entropy = 0.0

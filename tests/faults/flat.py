@@ -71,16 +71,16 @@ def watch(process: commands.BaseProcess, done: Callable[[], int], folder: Path, 
 
 
 def growth(samples: list[Sample]) -> dict[str, float]:
-    """By how much the median of each number grew from the second fifth of the samples to the last.
+    """By how much each number grew from the second fifth of the samples to the last.
 
-    Medians, since a file that is being written is there in some samples.
+    Of memory and files medians, since a file that is being written is there in some samples; else maxima.
     """
     fifth = len(samples) // 5
     early, late = samples[fifth : 2 * fifth], samples[-fifth:]
-    names = ("megabytes", "open_files", "threads", "files")
+    of = {"megabytes": statistics.median, "open_files": max, "threads": max, "files": statistics.median}
     return {
-        name: statistics.median(getattr(s, name) for s in late) - statistics.median(getattr(s, name) for s in early)
-        for name in names
+        name: typical(getattr(s, name) for s in late) - typical(getattr(s, name) for s in early)
+        for name, typical in of.items()
     }
 
 

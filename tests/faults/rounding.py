@@ -1,8 +1,8 @@
-"""Says whether processes that train together drift from one process as rounding alone makes a training drift.
+"""Compares how far processes that train together drift from one process with how far rounding alone drifts.
 
 Usage: python -m tests.faults.rounding [--optimizer=adam]
 
-Trainings start from the same weights: one on one process; one whose start has one weight moved by 1e-7; one on two
+Four runs start from the same weights: one on one process; one whose start has one weight moved by 1e-7; one on two
 devices of one process; and one on two processes. A table has the largest difference of a weight from the first after
 some updates. Adam divides a gradient by its size, so a rounding of one that is near zero may move a weight by the whole
 learning rate: there the differences grow. They are rounding if those of several devices begin as small as that of the
@@ -38,7 +38,7 @@ Differences = dict[str, dict[int, float]]
 
 
 def train_all(folder: Path, shown: Sequence[int], optimizer: str) -> Differences:
-    """Returns the largest difference of a weight from the training on one process, by training and by step."""
+    """Returns the largest difference of a weight from the training on one process, by run and by step."""
     folder.mkdir()
     flags = [*write_corpus(folder / "corpus", LARGE[:2000], SMALL[:10]), "--hparams_set=tiny", "--num_workers=1"]
     flags += [f"--data_dir={folder}/data"]

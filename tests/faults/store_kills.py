@@ -1,4 +1,4 @@
-"""Kills training runs whose run is in an S3 store while they upload, resumes them, and compares how they end.
+"""Kills training runs while they upload to an S3 store, resumes them, and compares how they end.
 
 Usage: python -m tests.faults.store_kills --kills=20
 
