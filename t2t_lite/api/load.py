@@ -155,10 +155,12 @@ class Loaded(abc.ABC):
                 translator = SentenceTranslator(translator)
                 if alignments:
                     translator.start_aligning()  # says that there are none
+            if word_scores or quality:
+                from t2t_lite.decoding.score import score_outputs, with_scores
+
+                translator = with_scores(translator, quality=quality)
             found = translator.translate(lines, nbest=n, prefixes=starts, constraints=phrases)
             if word_scores or quality:
-                from t2t_lite.decoding.score import score_outputs
-
                 found = score_outputs(translator, lines, found, words=word_scores, quality=quality)
             return found
 

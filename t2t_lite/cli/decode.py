@@ -207,7 +207,7 @@ def decode(request: DecodeRequest, interrupt: Callable[[], None] = lambda: None)
 def open_model(request: DecodeRequest, at_hand: int = sys.maxsize) -> Model:
     """Returns what translates a request; `at_hand` is the number of lines that are known to be there."""
     load_tensorflow()
-    from t2t_lite.decoding.score import check_words
+    from t2t_lite.decoding.score import with_scores
     from t2t_lite.decoding.sentence_translator import SentenceTranslator
 
     threads.set_inter_op_parallelism_for(at_hand)
@@ -223,7 +223,7 @@ def open_model(request: DecodeRequest, at_hand: int = sys.maxsize) -> Model:
             f"of {'this command' if request.runs else 't2t-lite-exporter'}."
         )
     if request.word_scores or request.quality:
-        check_words(translator)
+        translator = with_scores(translator, quality=request.quality)
     return model._replace(translator=translator)
 
 

@@ -55,8 +55,9 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",
-        help="besides serving_default, some of nbest, score, tokens, attention, alignments; default: nbest,score. "
-        "attention answers few bytes with megabytes of varying shape: for your own use, not for the public",
+        help="besides serving_default, some of nbest, score, tokens, attention, alignments, prefix, word_scores; "
+        "default: nbest,score. attention answers few bytes with megabytes of varying shape: for your own use, not for "
+        "the public",
     )
     parser.add_argument(
         "--warmup_batch_size",

@@ -36,7 +36,8 @@ class Hypothesis:
     alignment: None unless the translator `aligns`.
     ids: the pieces, without padding, of a `Translator`.
     unmet: the constraints of its line that it lacks.
-    words, quality: scores of words, and the quality estimate; None unless `score.score_outputs` added them.
+    words, quality: scores of words, and the quality estimate; None unless `score.score_outputs` added them, or the
+        translator `scores_words`.
     """
 
     text: str
@@ -58,11 +59,12 @@ class LineTranslator(abc.ABC):
 
     Attributes:
         aligns: whether outputs have alignments; see `start_aligning`.
+        scores_words: whether outputs are found with scores of their words; see `with_word_scores`.
         is_text: outputs are text, not trees.
         label: of the language that all lines are translated into; "" if lines begin with labels, or the model has none.
     """
 
-    aligns = False
+    aligns = scores_words = False
 
     def __init__(self, source_vocabulary: AnyVocabulary, decode: DecodeGroup) -> None:
         self.source_vocabulary, self.decode, self.is_text = source_vocabulary, decode, True
@@ -99,6 +101,10 @@ class LineTranslator(abc.ABC):
     def start_aligning(self) -> None:
         """Gives an alignment to each output from now on; UsageError if there is none."""
         raise UsageError(f"The outputs of a {type(self).__name__} have no alignments.")
+
+    def with_word_scores(self) -> Self:
+        """Returns this translator, whose outputs have, or may be given, scores of words; UsageError if they cannot."""
+        raise UsageError("Scores of words are of whole lines: no split_sentences. Leave one of them out.")
 
     def source(self, line: str) -> str:
         """Returns a line as the model reads it."""
@@ -199,7 +205,8 @@ class LineTranslator(abc.ABC):
     ) -> tuple[list[list[Hypothesis]], int, UnknownPieces]:
         """Returns the outputs, how many lines were cut, and their unknown pieces."""
         given.check(lines)
-        blank_line = Hypothesis("", 0.0, alignment=BLANK if self.aligns else None)
+        words = WordScores([], []) if self.scores_words else None
+        blank_line = Hypothesis("", 0.0, alignment=BLANK if self.aligns else None, words=words)
         results = [[blank_line] * nbest for _ in lines]
         encoded, cut, unknown = self.encode(lines)
 

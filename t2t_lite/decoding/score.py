@@ -93,7 +93,7 @@ def score(
         UsageError: words are asked for of a parser.
     """
     if words:
-        check_words(translator)
+        translator.with_word_scores()
     limit = translator.decode.max_source_length
     source = _encode(translator, translator.source_vocabulary, translator.source, sources, limit, "sources")
     longest = translator.longest_output(limit)
@@ -107,19 +107,15 @@ def score(
     return results
 
 
-def check_words(translator: LineTranslator) -> Translator:
-    """Returns the translator; raises UsageError if its outputs have no scores of words."""
-    if not isinstance(translator, Translator):
-        raise UsageError(
-            "Scores of words and quality need a run, which translates whole lines: no export, no split_sentences."
-        )
-    if not translator.is_text:
-        raise UsageError("Scores of words and quality are of text, and this model writes trees. Leave them out.")
-    return translator
+def with_scores(translator: LineTranslator, *, quality: bool) -> LineTranslator:
+    """Returns the translator whose outputs `score_outputs` takes; UsageError if they have none of these scores."""
+    if quality and not isinstance(translator, Translator):
+        raise UsageError("Quality estimates need a run, which translates whole lines: no export, no split_sentences.")
+    return translator.with_word_scores()
 
 
 def score_outputs(
-    line_translator: LineTranslator,
+    translator: LineTranslator,
     lines: Sequence[str],
     results: Sequence[Sequence[Hypothesis]],
     *,
@@ -128,22 +124,28 @@ def score_outputs(
 ) -> list[list[Hypothesis]]:
     """Returns the outputs that a translator found for lines, with scores of their words, quality estimates, or both.
 
+    Those of an export are found with scores of words and returned as they are.
+
     They are the model's own, whatever a sampler or a penalty of repetitions or coverage made of them; otherwise they
     add up to the score times the length penalty, but for rounding.
 
     Raises:
-        UsageError: as `check_words`.
+        UsageError: as `with_scores`.
     """
-    translator = check_words(line_translator)
+    translator = with_scores(translator, quality=quality)
+    if not isinstance(translator, Translator):
+        return [[*row] for row in results]
     encoded, _, _ = translator.encode(lines)
     sources = [source for source, row in zip(encoded, results, strict=True) for _ in row]
     found = iter(_score_ids(translator, sources, [one.ids for row in results for one in row], entropies=quality))
+
+    vocabulary = translator.target_vocabulary
 
     def scored(one: Hypothesis) -> Hypothesis:
         values = next(found)
         return dataclasses.replace(
             one,
-            words=word_scores(translator.target_vocabulary, one.ids, values[0].tolist()) if words else None,
+            words=word_scores(vocabulary, one.ids, values[0].tolist()) if words else None,
             quality=QualityEstimate.of(*values) if quality else None,
         )
 

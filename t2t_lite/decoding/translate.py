@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -105,6 +105,11 @@ class Translator(LineTranslator):
         check_aligns(self.model)
         self._weights = self._attention_graph(align, "alignments")
         self.aligns = True
+
+    def with_word_scores(self) -> Self:
+        if not self.is_text:
+            raise UsageError("Scores of words and quality are of text, and this model writes trees. Leave them out.")
+        return self
 
     def ban(self, words: Iterable[str]) -> None:
         """Lets no output write `words` from now on, see `BannedWords`; before the first translation."""

@@ -16,7 +16,7 @@ CARD_FILE, FORMAT = "model_card.json", 1  # in assets; of the export
 # A server's batching may cut and join answers along their first axis. So the outputs of the default signatures have
 # fixed sizes along all other axes.
 DEFAULT_SIGNATURES = ("serving_default", "nbest", "score")
-SIGNATURES = (*DEFAULT_SIGNATURES, "tokens", "attention", "alignments", "prefix")
+SIGNATURES = (*DEFAULT_SIGNATURES, "tokens", "attention", "alignments", "prefix", "word_scores")
 
 
 def versions(base: str | os.PathLike[str]) -> dict[int, Path]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -13,10 +14,12 @@ from t2t_lite.decoding.alignments import Alignment
 from t2t_lite.decoding.given import Given
 from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.prefixes import prefix_pieces
+from t2t_lite.decoding.word_scores import word_scores
 from t2t_lite.distributed.tensorflow_loading import quiet
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import SIGNATURES, find_version, read_card
 from t2t_lite.groups import DECODE, LATER, DecodeGroup
+from t2t_lite.ids import PAD
 from t2t_lite.ops.int8_product import check_machine
 
 
@@ -68,10 +71,22 @@ class ExportedTranslator(LineTranslator):
             raise self.lacks("alignments")
         self.aligns = True
 
+    def with_word_scores(self) -> Self:
+        if not self.is_text:
+            raise UsageError("Scores of words are of text, and this model writes trees. Leave them out.")
+        if "word_scores" not in self.model.signatures:
+            raise self.lacks("word_scores")
+        if self.aligns:
+            raise UsageError("An export gives alignments, or scores of words, not both. Translate with the run.")
+        other = copy.copy(self)
+        other.scores_words = True
+        return other
+
     def _from_prefixes(self, inputs: Any, ids: Sequence[Sequence[int]], prefixes: Sequence[str]) -> dict[str, Any]:
         """What the signature prefix answers; its checks are made here first, as they say more."""
-        if self.aligns:
-            raise UsageError("An export gives alignments, or outputs with prefixes, not both. Translate with the run.")
+        if self.aligns or self.scores_words:
+            what = "alignments" if self.aligns else "scores of words"
+            raise UsageError(f"An export gives {what}, or outputs with prefixes, not both. Translate with the run.")
         if "prefix" not in self.model.signatures:
             raise self.lacks("prefix")
         for row, prefix in zip(ids, prefixes, strict=True):
@@ -92,6 +107,18 @@ class ExportedTranslator(LineTranslator):
             rows.append([Hypothesis(text.decode(), float(score), alignment=alignment)])
         return rows
 
+    def _score_words(self, inputs: Any) -> list[list[Hypothesis]]:
+        """The best output of each text, with the scores of its words."""
+        answer = {name: values.numpy() for name, values in self.model.signatures["word_scores"](inputs=inputs).items()}
+        rows = []
+        for text, score, ids, values in zip(
+            *(answer[n] for n in ("outputs", "scores", "ids", "log_probs")), strict=True
+        ):
+            pieces = [i for i in ids.tolist() if i != PAD]
+            words = word_scores(self._target_vocabulary, pieces, values[: len(pieces)].tolist())
+            rows.append([Hypothesis(text.decode(), float(score), ids=pieces, words=words)])
+        return rows
+
     def _decode(
         self, lines: Sequence[str], ids: Sequence[Sequence[int]], nbest: int, given: Given
     ) -> list[list[Hypothesis]]:
@@ -100,12 +127,11 @@ class ExportedTranslator(LineTranslator):
         inputs = tf.constant([self.labelled(line).encode() for line in lines])
         if given.prefixes is not None:
             answer = self._from_prefixes(inputs, ids, given.prefixes)
-        elif self.aligns:
+        elif self.aligns or self.scores_words:
             if nbest > 1:
-                raise UsageError(
-                    f"--nbest={nbest} does not go with --alignments: an export gives that of the best output."
-                )
-            return self._align(lines)
+                flag = "alignments" if self.aligns else "word_scores"
+                raise UsageError(f"--nbest={nbest} does not go with --{flag}: an export gives that of the best output.")
+            return self._align(lines) if self.aligns else self._score_words(inputs)
         elif nbest > 1 and self._nbest is None:
             raise self.lacks("nbest")
         else:

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.decoding.alignments import align, check_aligns
-from t2t_lite.decoding.score import log_probs
+from t2t_lite.decoding.score import log_probs, piece_log_probs
 from t2t_lite.decoding.translate import PREFIX_SIGNATURE, Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES
@@ -52,7 +52,7 @@ class ServedModel(tf.Module):
         names: which of `export_folder.SIGNATURES` it has.
 
     Raises:
-        UsageError: `names` has the signature attention, alignments or prefix, but the model has no such thing.
+        UsageError: `names` has a signature for what the model does not have, such as attention.
     """
 
     def __init__(self, translator: Translator, names: Sequence[str] = DEFAULT_SIGNATURES) -> None:
@@ -66,6 +66,8 @@ class ServedModel(tf.Module):
             check_aligns(translator.model)
         if "prefix" in names and not translator.is_text:
             raise UsageError("A parser writes trees, which have no prefixes: leave the signature prefix out.")
+        if "word_scores" in names:
+            translator.with_word_scores()
         self._translator, self._names = translator, names
         self._max_source_length = translator.decode.max_source_length  # and the width of the signature `tokens`
         source, target = self.vocabularies
@@ -233,20 +235,42 @@ class ServedModel(tf.Module):
         `source_pieces` string [B, S], `target_pieces` string [B, T], `alignments` float32 [B, T, S], zeros at padding.
         """
         inputs = self._read(inputs)
-        pieces = self._encode(inputs)
-        there = pieces.row_lengths() > 0
-        source = _dense(pieces, there)
-        target, scores = self._search(source, True, *self._sizes(pieces, inputs, there))
-        target = _trim(target[:, 0])
+        source, target, scores, there = self._best(inputs)
         weights = self._compute(lambda: align(self._translator.model, source, target))
         source, target = _scatter(source, there), _scatter(target, there)
         return {
             "outputs": self._outputs(target, inputs),
-            "scores": _scatter(scores[:, 0], there),
+            "scores": scores,
             "source_pieces": self._source.pieces(source),
             "target_pieces": self._target.pieces(target),
             "alignments": _scatter(weights, there),
         }
+
+    def _word_scores(self, inputs: Any) -> dict[str, Any]:
+        """`inputs` string [B] -> the best, `outputs` string [B], its `scores` float32 [B], and those of its pieces.
+
+        `ids` int32 [B, T] and `target_pieces` string [B, T], the end symbol included; `log_probs` float32 [B, T] are
+        the model's own, whatever a repetition penalty made of them, and zeros at padding.
+        """
+        inputs = self._read(inputs)
+        source, target, scores, there = self._best(inputs)
+        values = self._compute(lambda: piece_log_probs(self._translator.model, source, target))
+        target = _scatter(target, there)
+        return {
+            "outputs": self._outputs(target, inputs),
+            "scores": scores,
+            "ids": target,
+            "target_pieces": self._target.pieces(target),
+            "log_probs": _scatter(values, there),
+        }
+
+    def _best(self, inputs: Any) -> tuple[Any, Any, Any, Any]:
+        """string [B] as read -> source int32 [R, S], best output int32 [R, T], scores float32 [B], there bool [B]."""
+        pieces = self._encode(inputs)
+        there = pieces.row_lengths() > 0
+        source = _dense(pieces, there)
+        target, scores = self._search(source, True, *self._sizes(pieces, inputs, there))
+        return source, _trim(target[:, 0]), _scatter(scores[:, 0], there), there
 
     def _read(self, inputs: Any) -> Any:
         """string [B] -> string [B]: the texts as the model reads them."""

@@ -141,8 +141,10 @@ def test_symbols_that_are_impossible_add_no_entropy() -> None:
 
 
 def test_outputs_without_them(translator: Translator) -> None:
-    with pytest.raises(UsageError, match="need a run, which translates whole lines: no export, no split_sentences"):
+    with pytest.raises(UsageError, match="Scores of words are of whole lines: no split_sentences"):
         score_outputs(SentenceTranslator(translator), [], [], words=True, quality=False)
+    with pytest.raises(UsageError, match="need a run, which translates whole lines: no export, no split_sentences"):
+        score_outputs(SentenceTranslator(translator), [], [], words=False, quality=True)
 
 
 @pytest.mark.nightly

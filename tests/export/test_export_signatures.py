@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.cli import decode, decoder
+from t2t_lite.decoding.score import score_outputs
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import CARD_FILE, SIGNATURES
@@ -182,6 +183,27 @@ def test_alignments_are_those_of_the_translator(exported: Exported, version: Ver
         target, source = found.weights.shape
         np.testing.assert_allclose(answer["alignments"][row, :target, :source], found.weights, atol=1e-5)
         assert np.count_nonzero(answer["alignments"][row]) == target * source
+
+
+def test_word_scores_are_those_of_the_translator(exported: Exported, version: Version) -> None:
+    lines = [*exported.lines[:4], "", " ".join(exported.lines)]  # the last is cut
+    answer = run(version, "word_scores", lines)
+    found = score_outputs(exported.translator, lines, exported.translator.translate(lines), words=True, quality=False)
+    through = ExportedTranslator(exported.version).with_word_scores().translate(lines)
+    for row, ((best,), (read,)) in enumerate(zip(found, through, strict=True)):
+        assert best.words
+        assert read.words
+        assert decoded(answer["outputs"])[row] == read.text == best.text
+        number = len(best.ids)
+        pieces = [piece for piece, _ in best.words.pieces]
+        assert decoded(answer["target_pieces"][row])[:number] == pieces
+        assert [text for text, _ in read.words.words] == [text for text, _ in best.words.words]
+        for name in ("pieces", "words"):
+            values = [[value for _, value in getattr(one.words, name)] for one in (read, best)]
+            np.testing.assert_allclose(*values, rtol=1e-4, atol=1e-5)
+        assert answer["log_probs"][row].sum() == pytest.approx(best.words.log_prob, abs=1e-4)
+        assert not answer["log_probs"][row, number:].any()
+        assert not answer["ids"][row, number:].any()
 
 
 @pytest.mark.nightly
