@@ -5,16 +5,16 @@ from __future__ import annotations
 import abc
 import contextlib
 import copy
-import io
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from t2t_lite import config
+from t2t_lite.api.arguments import plain_number, read_lines, read_texts, two_sides
 from t2t_lite.api.search_options import make_sampling, take_mbr
-from t2t_lite.errors import DataError, UsageError, check_characters, check_tensorflow_path, did_you_mean
+from t2t_lite.errors import DataError, UsageError, check_tensorflow_path, did_you_mean
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Loaded(abc.ABC):
             UsageError: as `translate`, or `max_length` is no positive integer.
         """
         if max_length is not None:
-            limit = _plain(max_length)
+            limit = plain_number(max_length)
             if not isinstance(limit, int) or limit < 1:
                 raise UsageError(f"max_length={max_length!r} is not a positive integer.")
             search |= {"max_length_factor": 0, "extra_length": limit}
@@ -132,12 +132,12 @@ class Loaded(abc.ABC):
                 alignments, or none of joined sentences; or a prefix cannot be written, or there is not one for each
                 line.
         """
-        starts = None if prefixes is None else _read_lines(prefixes, "prefixes")
-        phrases = None if constraints is None else [_read_lines(each, "constraints") for each in constraints]
+        starts = None if prefixes is None else read_lines(prefixes, "prefixes")
+        phrases = None if constraints is None else [read_lines(each, "constraints") for each in constraints]
         lines, n, search = (
-            _read_lines(lines, "translate"),
-            _plain(n),
-            {name: _plain(value) for name, value in search.items()},
+            read_lines(lines, "translate"),
+            plain_number(n),
+            {name: plain_number(value) for name, value in search.items()},
         )
         if not isinstance(n, int):
             raise UsageError(f"n={n!r} is not an integer.")
@@ -241,7 +241,7 @@ class LoadedRun(Loaded):
         """
         from t2t_lite.ids import EOS
 
-        lines, vocabulary = _read_lines(texts, "encode"), self._vocabulary(side)
+        lines, vocabulary = read_lines(texts, "encode"), self._vocabulary(side)
         translator = self._run.translator.with_language(target_language)
         if side == "target":
             ids = vocabulary.encode_many([translator.target(line) for line in lines])
@@ -280,7 +280,7 @@ class LoadedRun(Loaded):
     ) -> list[PairScore]:
         from t2t_lite.decoding.score import score
 
-        sources, targets = _sides(pairs)
+        sources, targets = two_sides(pairs)
         return score(self._run.translator.with_language(target_language), sources, targets, words=word_scores)
 
     def attention(self, source: str, target: str | None = None, *, target_language: str | None = None) -> Sentence:
@@ -289,7 +289,7 @@ class LoadedRun(Loaded):
 
         if int8_matrices(self.model):
             raise UsageError("attention is not for a run loaded with precision='int8'. Load it in another precision.")
-        [source, *given] = _without_ends([source] if target is None else [source, target])
+        [source, *given] = read_texts([source] if target is None else [source, target])
         return attend(self._run.translator.with_language(target_language), [source], *given)[0]
 
     def _translator(self, search: Mapping[str, Any], n: int, alignments: bool) -> Translator:
@@ -300,7 +300,7 @@ class LoadedRun(Loaded):
         options = {name: value for name, value in search.items() if name not in DECODE}
         utility, samples = take_mbr(options)
         banned, replaces = (
-            _read_lines(options.pop("banned_words", ()), "banned_words"),
+            read_lines(options.pop("banned_words", ()), "banned_words"),
             options.pop("replace_unk", False),
         )
         number = samples or n
@@ -459,47 +459,7 @@ def _run_and_checkpoint(path: Path) -> tuple[str, str | None]:
     return str(named.run), named.which
 
 
-def _read_lines(lines: Iterable[str], what: str) -> list[str]:
-    if isinstance(lines, str) or not isinstance(lines, Iterable):
-        given = "one string" if isinstance(lines, str) else repr(lines)
-        raise UsageError(f"{what} takes a list of lines, not {given:.80}. Give [line].")
-    return _without_ends(lines)
-
-
-def _plain(value: Any) -> Any:
-    """Returns a scalar of NumPy's as a number of Python's; other values as they are."""
-    import numpy as np
-
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _with_label(text: str, first: list[int], vocabulary: AnyVocabulary) -> str:
     """Returns a text with the label of its first id, if that is one: the vocabulary's text has none."""
     [piece] = vocabulary.pieces(first) or [""]
     return f"{piece} {text}".rstrip() if piece in vocabulary.labels and not text.startswith(piece) else text
-
-
-def _sides(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    pairs = list(pairs) if isinstance(pairs, Iterable) else [pairs]
-    if any(isinstance(pair, str) or not isinstance(pair, Sized) or len(pair) != 2 for pair in pairs):
-        raise UsageError("score takes a list of pairs (source, target), such as [('a house', 'ein Haus')].")
-    return _without_ends(source for source, _ in pairs), _without_ends(target for _, target in pairs)
-
-
-def _without_ends(lines: Iterable[str]) -> list[str]:
-    """Returns lines as the commands read them: an open file's end in a line break. UsageError for what is no text.
-
-    A line break elsewhere is part of the text: a model of line_breaks=symbol translates it, others read a space.
-    """
-    of_file = isinstance(lines, io.IOBase)
-    lines = list(lines)
-    for line in lines:
-        if not isinstance(line, str):
-            raise UsageError(
-                f"{line!r:.80} is of the type {type(line).__name__}, but a line of text is expected: a string, such as "
-                "'ein Haus'."
-            )
-    if of_file:
-        lines = [line.removesuffix("\n").removesuffix("\r") for line in lines]
-    check_characters(lines)
-    return lines
