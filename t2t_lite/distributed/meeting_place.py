@@ -67,7 +67,7 @@ class InStore:
         job: as of Lease.
     """
 
-    pause = 2.0
+    pause = 1.0  # shorter than a chief holds its lease at least
 
     def __init__(self, store: Store, job: str) -> None:
         self._store, self._watch = store, Watch(store, job)

@@ -145,7 +145,7 @@ class Watch:
         """
         found = _read(self._store)
         facts = _facts(found or b"")
-        if found and not facts:  # on a disk, an object that is being written is not whole
+        if found is not None and not facts:  # on a disk, an object that is being written is not whole
             return
         if not self._looked:
             self._first, self._looked = found, True
