@@ -94,9 +94,9 @@ def in_a_folder(flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def _names(run: Path) -> set[str]:
-    """The files of a run, but for locks and TensorBoard's, whose names hold times."""
+    """The files of a run, but for locks, what a kill has damaged, and TensorBoard's, whose names hold times."""
     names = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()}
-    return {name for name in names if "tfevents" not in name and not name.endswith(".lock")}
+    return {name for name in names if "tfevents" not in name and not name.endswith((".lock", ".damaged"))}
 
 
 def _wait(job: Job, condition: Callable[[], object]) -> None:
