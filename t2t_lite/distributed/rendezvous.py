@@ -203,9 +203,11 @@ class Worker(Peer):
 
     def _ask(self, process: str) -> bool:
         """Returns whether this worker may continue, or must end."""
-        with socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE) as chief:
-            if not self.key and not self._read_key():
+        if not self.key:
+            socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE).close()
+            if not self._read_key():  # a chief that listens has left it; reading it from a store takes a while
                 return self.error is not None
+        with socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE) as chief:
             key = self.key
             me = {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses}
             nonces = str(_read(chief)["nonce"]), secrets.token_hex(16)

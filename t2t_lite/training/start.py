@@ -99,6 +99,7 @@ def plan_start(request: StartRequest) -> Start:
     Raises:
         UsageError: wrong names, values or devices; or settings with which the run in the folder cannot resume.
         DataError: that run is damaged, or has ended and has no checkpoint to resume from.
+        TrainingError, Stopped: as `find_chief`, in a worker whose run is in a store.
     """
     from t2t_lite.metrics.reference_warnings import tokenizer_note
     from t2t_lite.metrics.score import check_metric
@@ -143,6 +144,10 @@ def _follow_chief(request: StartRequest, cluster: Cluster) -> str:
     """
     if request.data.problem is not None:
         request.recipe.make(request.data.make_problem().default_hparams)
+    load_tensorflow()  # while the chief does so
+    from t2t_lite.distributed.devices import check_devices
+
+    check_devices(devices_of(request))
     url = str(request.output_dir)
     try:
         with StopSignals():
@@ -299,9 +304,9 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
             with _record(trainer, start) as note:
                 failure = trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
-                if trainer.workers.count > 1:  # the others may open the run as soon as they continue
-                    mirror.push(start.output_dir)
-                trainer.workers.barrier()
+            if trainer.workers.count > 1:  # the others may open the run as soon as they continue
+                mirror.push(start.output_dir)
+            trainer.workers.barrier()
             if failure is not None:
                 raise failure
         return None if found is None else Result(start.output_dir, *found, trainer.store)

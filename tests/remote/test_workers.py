@@ -51,7 +51,7 @@ class Place:
     def put(self, name: str, text: str) -> None:
         """Writes an object."""
         if self._bucket:
-            self._files().pipe_file(f"bucket/run/{name}", text.encode())
+            self._bucket.put(f"run/{name}", text)
         else:
             (self.folder / "run" / name).write_text(text)
 
