@@ -410,7 +410,10 @@ def training(folder: StrPath, job: str = "") -> Iterator[None]:
         return
     if mirror.follows:
         yield
-        mirror.pull(SMALL.fullmatch)
+        try:
+            mirror.pull(SMALL.fullmatch)
+        except StoreError as error:  # the training has ended well
+            _log.warning("warning: %s The working copy lacks the end of the training.", error)
         return
     with Lease(mirror.store, job=job) as mirror.lease:
         try:
