@@ -264,7 +264,8 @@ def read_options(arguments: Sequence[str]) -> Options:
     parser.add_argument("command", nargs="+", help="the trainer's, after --; it must name --output_dir=DIR")
     given = vars(parser.parse_args(arguments))
     options = Options(**{**given, "command": tuple(given["command"])})
-    if sum(flag.startswith("--output_dir=") for flag in options.command) != 1:
+    runs = [flag for flag in options.command if flag.startswith("--output_dir=")]
+    if len(runs) != 1 or "://" in runs[0]:
         parser.error("the trainer's command needs one --output_dir=DIR, a folder that this machine sees, too")
     return options
 

@@ -1,6 +1,7 @@
 """Cluster: the machines that train together, from the environment variable TF_CONFIG, as TensorFlow reads it."""
 
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -32,6 +33,11 @@ class Cluster:
     def is_chief(self) -> bool:
         """Whether this process writes checkpoints and logs, and evaluates: the first one does."""
         return self.index == 0
+
+    @property
+    def job(self) -> str:
+        """What tells this job's processes from those of other jobs."""
+        return hashlib.sha256(" ".join(self.addresses).encode()).hexdigest()[:16]
 
 
 def read_cluster(environment: Mapping[str, str]) -> Cluster | None:

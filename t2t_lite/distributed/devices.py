@@ -37,12 +37,14 @@ class Devices:
         accumulate: parts of a device's share of a batch, computed one after the other; None: as few as its memory
             allows.
         join_timeout: how many seconds to wait for the other workers of a cluster.
+        join_key: as of `join`.
     """
 
     number: int | None = None
     strategy: str = "auto"
     accumulate: int | None = None
     join_timeout: float = DEFAULT_SECONDS
+    join_key: str = dataclasses.field(default="", repr=False)
 
 
 def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.Strategy:
@@ -74,7 +76,7 @@ def make_strategy(devices: Devices, output_dir: Path = Path()) -> tf.distribute.
     if cluster := read_cluster(os.environ):  # `kind` is multi_worker then, and only then
         if gpus:
             tf.config.set_visible_devices(gpus[:number], "GPU")
-        join(cluster, number, output_dir, devices.join_timeout)
+        join(cluster, number, output_dir, devices.join_timeout, devices.join_key)
         return _multi_worker(cluster, 0 if gpus else number)
     names = [f"{'GPU' if gpus else 'CPU'}:{i}" for i in range(number)]
     if kind == "one_device":

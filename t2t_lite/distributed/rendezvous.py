@@ -4,9 +4,12 @@ TensorFlow waits as well, but for an hour, without a message, and without reacti
 chief again and again, with its index and number of devices, and is answered who is missing. When nobody is, it closes
 its port, on which TensorFlow then listens. The chief continues last, when it can reach all of them.
 
-Workers of a job know each other by a key, which the chief writes into the run's folder and which never travels: each
-message has a seal made with it (HMAC of the message and of a number that the other side has drawn). What comes without
-is ignored.
+Workers of a job know each other by a key, which the chief leaves at the meeting place (meeting_place.py) and which
+never travels between them: each message has a seal made with it (HMAC of the message and of a number that the other
+side has drawn). What comes without is ignored.
+
+Where the run is in a store, workers ask twice. First, without a number of devices, they learn from a chief that has the
+key that it lives, and so that the store has what it has prepared; then they copy that, and come again.
 """
 
 from __future__ import annotations
@@ -17,21 +20,22 @@ import errno
 import hmac
 import json
 import logging
-import os
+import math
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.distributed.cluster import VARIABLE, Cluster
+from t2t_lite.distributed.meeting_place import Folder, InStore, meeting_place
 from t2t_lite.errors import T2TError, TrainingError, UsageError
+from t2t_lite.remote.store import Store
 
 DEFAULT_SECONDS = 600
 CONNECT_SECONDS = 120  # for what follows when all are there: GPUs are initialised, servers start
-KEY_FILE = ".join_key"
 
 _PAUSE = 0.2  # seconds between two questions, or two looks
 _SILENCE = 3.0  # seconds without a question after which a worker counts as missing
@@ -40,33 +44,58 @@ _FIRST_LINE, _LONGEST_PAUSE = 5.0, 600.0  # seconds
 _MOST_BYTES = 1_000_000  # of a message
 _MOST_NAMED = 5
 _SAME_FOLDER = "do both see the same --output_dir?"
+_COPIES = "it copies the run"
 
 _log = logging.getLogger("t2t_lite")
 
 
-def join(cluster: Cluster, devices: int, folder: Path, seconds: float = DEFAULT_SECONDS) -> None:
+def join(cluster: Cluster, devices: int, folder: Path, seconds: float = DEFAULT_SECONDS, key: str = "") -> None:
     """Returns when all workers of the cluster are there. Signals raise what their handlers raise, at once.
 
     Args:
         devices: of this worker; with unequal numbers, sums would wait for ever.
-        folder: the run's, which all workers see.
+        folder: the run's, which all workers see, or a working copy of it.
         seconds: how long to wait for the others.
+        key: what `find_chief` has returned.
 
     Raises:
-        TrainingError: this worker's port is in use, or a worker has not come in time.
+        TrainingError: this worker's port is in use, or a worker has not come in time; also as `find_chief`.
         UsageError: the workers have different clusters or numbers of devices, or two of them the same index.
+        StoreError: the chief cannot write the key.
     """
-    key = _new_key(folder) if cluster.is_chief else contextlib.nullcontext()
-    with key, contextlib.closing(_listen(cluster)) as listener:
-        peer = (Chief if cluster.is_chief else Worker)(cluster, devices, listener, folder)
-        # A thread: the system's look-up of a name cannot be interrupted.
-        thread = threading.Thread(target=peer.run, daemon=True, name="t2t-lite-join")
-        thread.start()
-        try:
-            _wait(peer, cluster, seconds)
-        finally:
-            peer.ended = True
-            thread.join(1)  # the system frees the port when nobody listens any more
+    place = meeting_place(folder, cluster)
+    new_or_known = place.new_key() if cluster.is_chief else contextlib.nullcontext(key)
+    with new_or_known as key, contextlib.closing(_listen(cluster)) as listener:
+        if cluster.is_chief:
+            _run(Chief(cluster, devices, listener, key), cluster, seconds)
+        else:
+            _run(Worker(cluster, devices, listener, place, key), cluster, seconds)
+
+
+def find_chief(cluster: Cluster, store: Store, seconds: float = DEFAULT_SECONDS) -> str:
+    """Returns the chief's key when the store has all that this worker's start needs. The chief tells, in `join`.
+
+    Raises:
+        TrainingError: this worker's port is in use, the chief did not come in time or has ended, or a trainer of
+            another job has the lease.
+        UsageError: the workers have different clusters.
+    """
+    with contextlib.closing(_listen(cluster)) as listener:
+        worker = Worker(cluster, None, listener, InStore(store, cluster.job))
+        _run(worker, cluster, seconds)
+    return worker.key
+
+
+def _run(peer: Peer, cluster: Cluster, seconds: float) -> None:
+    """Lets a peer meet the others; raises its error."""
+    # A thread: the system's look-up of a name cannot be interrupted.
+    thread = threading.Thread(target=peer.run, daemon=True, name="t2t-lite-join")
+    thread.start()
+    try:
+        _wait(peer, cluster, seconds)
+    finally:
+        peer.ended = True
+        thread.join(1)  # the system frees the port when nobody listens any more
     if peer.error is not None:
         raise peer.error
 
@@ -111,8 +140,8 @@ class Peer:
         ended: set by the main thread when nobody waits any more.
     """
 
-    def __init__(self, cluster: Cluster, devices: int, listener: socket.socket, folder: Path) -> None:
-        self._cluster, self._devices, self._listener, self._folder = cluster, devices, listener, folder
+    def __init__(self, cluster: Cluster, listener: socket.socket) -> None:
+        self._cluster, self._listener = cluster, listener
         self.missing: dict[int, str] = {}
         self.note, self.all_came, self.ended = "", False, False
         self.error: T2TError | None = None
@@ -123,6 +152,8 @@ class Peer:
         try:
             self.note = _check_own_address(self._cluster)
             self._meet()
+        except T2TError as error:
+            self.error = error
         except Exception as error:  # or the main thread would wait for ever
             self.error = TrainingError(f"The workers could not meet: {error!r}.")
         self.done.set()
@@ -132,11 +163,35 @@ class Peer:
 
 
 class Worker(Peer):
-    """A worker that is not the chief: asks the chief until that says that all are there."""
+    """A worker that is not the chief: asks the chief until that says that all are there.
+
+    Args:
+        devices: None: until the chief answers.
+        place: has the key.
+        key: that of the chief whose run this worker has copied; "": not known yet.
+
+    Attributes:
+        key: that of the chief; "" until it is read, and when the chief does not take it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        devices: int | None,
+        listener: socket.socket,
+        place: Folder | InStore,
+        key: str = "",
+    ) -> None:
+        super().__init__(cluster, listener)
+        self._devices, self._place, self._copied, self.key = devices, place, key, key
 
     def _meet(self) -> None:
         process, self.missing = secrets.token_hex(8), {0: ""}
+        checked = -math.inf
         while not self.ended:
+            if time.monotonic() > checked + self._place.pause:
+                self._place.check()
+                checked = time.monotonic()
             try:
                 if self._ask(process):
                     return
@@ -144,31 +199,50 @@ class Worker(Peer):
                 self.missing = {0: "what answers there is no t2t-lite-trainer"}
             except OSError as error:
                 self.missing = {0: error.strerror or str(error)}
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE if self.key else self._place.pause)
 
     def _ask(self, process: str) -> bool:
         """Returns whether this worker may continue, or must end."""
+        if not self.key:
+            socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE).close()
+            if not self._read_key():  # a chief that listens has left it; reading it from a store takes a while
+                return self.error is not None
         with socket.create_connection(split(self._cluster.addresses[0]), timeout=_GONE) as chief:
-            try:
-                key = (self._folder / KEY_FILE).read_text("ascii")
-            except OSError as error:
-                self.missing = {0: f"{self._folder / KEY_FILE} cannot be read, {error.strerror}: {_SAME_FOLDER}"}
-                return False
+            key = self.key
             me = {"index": self._cluster.index, "devices": self._devices, "addresses": self._cluster.addresses}
             nonces = str(_read(chief)["nonce"]), secrets.token_hex(16)
             chief.sendall(_line(_seal({"nonce": nonces[1], "process": process, **me}, key, nonces[0])))
             answer = _read(chief)
             if not _is_sealed(answer, key, *nonces):
                 self.missing = {0: f"it does not take this worker's key: {_SAME_FOLDER}"}
+                self.key = ""  # a chief that was started again has another
                 return False
             if answer.get("refused"):
                 self.error = UsageError(str(answer["refused"]))
+                return True
+            if self._devices is None:
                 return True
             others = {*range(len(self._cluster.addresses))} - {self._cluster.index}
             self.missing = dict.fromkeys(others.intersection(answer["missing"]), "")
             if not answer["missing"]:
                 self._listener.close()  # before the connection: its end tells the chief that the port is closed
             return not answer["missing"]
+
+    def _read_key(self) -> bool:
+        """Whether the key could be read; sets `error` where it is that of a later chief than this worker has copied."""
+        try:
+            self.key = self._place.read_key()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.missing = {0: f"{self._place.key_name} cannot be read, {reason}: {_SAME_FOLDER}"}
+            return False
+        if self._copied and self.key != self._copied:
+            self.error = TrainingError(
+                "The chief was started again after this worker had copied the run, so this worker ends. Start all "
+                "workers again with the same commands."
+            )
+            return False
+        return True
 
 
 @dataclasses.dataclass
@@ -181,17 +255,26 @@ class _Process:
 
 
 class Chief(Peer):
-    """The first worker, which the others ask; its folder has the key."""
+    """The first worker, which the others ask.
+
+    Args:
+        key: that it has left at the meeting place.
+    """
+
+    def __init__(self, cluster: Cluster, devices: int, listener: socket.socket, key: str) -> None:
+        super().__init__(cluster, listener)
+        self._devices, self._key, self._copying = devices, key, set[int]()
 
     def _meet(self) -> None:
-        self._key, self._others = (self._folder / KEY_FILE).read_text("ascii"), range(1, len(self._cluster.addresses))
+        self._others = range(1, len(self._cluster.addresses))
         self._came: dict[int, dict[str, _Process]] = {index: {} for index in self._others}
         told: set[int] = set()  # that they may continue, or must end
         self._listener.settimeout(_PAUSE)
         while len(told) < len(self._others) and not self.ended:
             recent = time.monotonic() - _SILENCE
             here = {index for index, came in self._came.items() if any(each.last > recent for each in came.values())}
-            self.missing = dict.fromkeys(set(self._others) - here - told, "")
+            away = set(self._others) - here - told
+            self.missing = {index: _COPIES if index in self._copying else "" for index in away}
             self.all_came = self.all_came or not self.missing
             try:
                 connection, (host, *_) = self._listener.accept()
@@ -227,6 +310,9 @@ class Chief(Peer):
                 f"{', '.join(addresses)}; that of worker 0 has {', '.join(mine)}. Give all of them the same addresses "
                 "in the same order."
             }
+        if asked["devices"] is None:
+            self._copying.add(index)
+            return {"missing": [index]}
         came, now = self._came[index], time.monotonic()
         this = came.setdefault(asked["process"], _Process(now))
         this.last, this.devices = now, int(asked["devices"])
@@ -260,21 +346,6 @@ class Chief(Peer):
                     waiting[index] = error.strerror or str(error)
             self.missing = dict(waiting)
             time.sleep(_PAUSE if waiting else 0)
-
-
-@contextlib.contextmanager
-def _new_key(folder: Path) -> Iterator[None]:
-    """Writes a key into the run's folder, which only this user can read; removes it at the end."""
-    path, aside = folder / KEY_FILE, folder / f"{KEY_FILE}.{secrets.token_hex(4)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
-        os.replace(aside, path)  # in place of one that a killed chief has left
-        yield
-    finally:
-        for each in (aside, path):
-            each.unlink(missing_ok=True)
 
 
 def _listen(cluster: Cluster) -> socket.socket:

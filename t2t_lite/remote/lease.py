@@ -36,14 +36,15 @@ class Lease:
         store: the folder.
         beat: seconds between two beats.
         pause: seconds between writing and reading a new lease.
+        job: names the workers that train together, of which the owner is one; "": it is alone.
 
     Raises:
         TrainingError: another process holds it; the message names it. Also from `check`, where it was lost since.
         StoreError: the store cannot be read or written.
     """
 
-    def __init__(self, store: Store, beat: float = BEAT, pause: float = PAUSE) -> None:
-        self._store, self._beat, self._pause = store, beat, pause
+    def __init__(self, store: Store, beat: float = BEAT, pause: float = PAUSE, job: str = "") -> None:
+        self._store, self._beat, self._pause, self._job = store, beat, pause, job
         self._owner, self._beats = secrets.token_hex(16), 0
         self._ended = threading.Event()
         self._writing = threading.Lock()
@@ -56,7 +57,7 @@ class Lease:
         try:
             self._write(new=found is None)
         except FileExistsError:
-            raise self._refusal(self._read() or b"") from None
+            raise _refusal(self._store, self._read() or b"", self._beat) from None
         time.sleep(self._pause)  # of two that saw a dead one's lease, or where the store cannot refuse, the last has it
         self.check()
         self._thread.start()
@@ -94,21 +95,18 @@ class Lease:
 
     def _write(self, *, new: bool = False) -> None:
         self._beats += 1
-        facts = {"owner": self._owner, **_this_process(), "beat": self._beats}
+        facts = {"owner": self._owner, "job": self._job, **_this_process(), "beat": self._beats}
         self._store.write(LEASE, json.dumps(facts).encode(), new=new)
 
     def _read(self) -> bytes | None:
-        try:
-            return self._store.read(LEASE)
-        except FileNotFoundError:
-            return None
+        return _read(self._store)
 
     def _wait_for_death(self, found: bytes) -> None:
         """Returns when the owner of a lease counts as dead; TrainingError if it is alive."""
         facts = _facts(found)
         if facts.get("machine") == _machine():
             if not _is_dead(facts):
-                raise self._refusal(found)
+                raise _refusal(self._store, found, self._beat)
             return
         wait = MISSED * self._beat
         _log.info(
@@ -124,14 +122,61 @@ class Lease:
             if now is None:
                 return
             if now != found:
-                raise self._refusal(now)
+                raise _refusal(self._store, now, self._beat)
 
-    def _refusal(self, found: bytes) -> TrainingError:
-        return TrainingError(
-            f"Another trainer writes to {self._store.url}: {_describe(found)}. Let it end, or stop it, or give another "
-            f"--output_dir. If it is surely dead, it counts as dead {MISSED * self._beat:.0f} seconds after its last "
-            f"sign of life, and this command then starts; or remove {self._store.url}/{LEASE} by hand."
-        )
+
+class Watch:
+    """What a worker of a job, whose chief takes the lease, sees of it while it waits for the chief.
+
+    Args:
+        store: the folder.
+        job: as of Lease.
+    """
+
+    def __init__(self, store: Store, job: str) -> None:
+        self._store, self._job = store, job
+        self._first: bytes | None = None
+        self._looked = self._had_it = False
+
+    def check(self) -> None:
+        """Raises TrainingError if another job's trainer holds the lease and is alive, or the chief no longer holds it.
+
+        A lease that was there at the first look may be that of a dead one, until it changes.
+        """
+        found = _read(self._store)
+        facts = _facts(found or b"")
+        if found is not None and not facts:  # on a disk, an object that is being written is not whole
+            return
+        if not self._looked:
+            self._first, self._looked = found, True
+        if facts.get("machine") == _machine():
+            alive = not _is_dead(facts)
+        else:
+            alive = bool(facts) and (self._had_it or found != self._first)
+        ours = facts.get("job") == self._job
+        if alive and found and not ours:
+            raise _refusal(self._store, found, BEAT)
+        if self._had_it and not (alive and ours):
+            raise TrainingError(
+                f"The chief, which wrote to {self._store.url}, has ended before the workers met, so this one ends, "
+                "too. The chief's own messages say why. Start all workers again with the same commands."
+            )
+        self._had_it = alive and ours
+
+
+def _read(store: Store) -> bytes | None:
+    try:
+        return store.read(LEASE)
+    except FileNotFoundError:
+        return None
+
+
+def _refusal(store: Store, found: bytes, beat: float) -> TrainingError:
+    return TrainingError(
+        f"Another trainer writes to {store.url}: {_describe(found)}. Let it end, or stop it, or give another "
+        f"--output_dir. If it is surely dead, it counts as dead {MISSED * beat:.0f} seconds after its last sign of "
+        f"life, and this command then starts; or remove {store.url}/{LEASE} by hand."
+    )
 
 
 def _facts(lease: bytes) -> dict[str, Any]:

@@ -8,6 +8,9 @@ Working copies are in the user's cache folder, remote/HASH/N/: the files, mirror
 are, and a lock. N counts the processes that have the same URL open: each has a copy of its own. What a trainer could
 not upload, as it was killed or the store out of reach, stays in its copy for the next one, unless somebody else has
 written to the store since: then the store is right. Other commands leave such a copy alone.
+
+Of the workers of a job, only the chief uploads. The others have copies called worker0, worker1 and so on, in which the
+store is always right.
 """
 
 import contextlib
@@ -79,6 +82,7 @@ class Mirror:
     Args:
         url: of the folder or object.
         keep: whether to take a copy in which something was not uploaded, to make up for it.
+        follows: whether it is that of a worker, which uploads nothing.
 
     Attributes:
         store: what it is a copy of.
@@ -86,17 +90,17 @@ class Mirror:
         lease: the lease of the store's folder, where one is needed to write there.
     """
 
-    def __init__(self, url: str, *, keep: bool = False) -> None:
-        self.store = Store(url)
+    def __init__(self, url: str, *, keep: bool = False, follows: bool = False) -> None:
+        self.store, self.follows = Store(url), follows
         self.lease: Lease | None = None
         base = users_folder(os.environ) / "remote" / hashlib.sha256(self.store.url.encode()).hexdigest()[:16]
         for number in itertools.count():
-            self._home = base / str(number)
+            self._home = base / (f"worker{number}" if follows else str(number))
             self.folder = self._home / (re.sub(r"[^\w.-]", "_", self.store.url.rpartition("/")[2]) or "files")
             if (lock := _lock(self._home)) is None:
                 continue
             self._copies = self._read_copies()
-            if keep or not self._not_uploaded():
+            if keep or follows or not self._not_uploaded():
                 self._lock = lock
                 break
             lock.close()
@@ -119,7 +123,7 @@ class Mirror:
             wanted: which files are downloaded; of others it is only noted that they are there.
         """
         there = {name: entry for name, entry in self.store.list().items() if _is_mirrored(name)}
-        more = self._not_uploaded()
+        more = [] if self.follows else self._not_uploaded()
         ahead = self._find_ahead(there) if more else None
         if more and not self._told:
             self._told = True
@@ -189,6 +193,8 @@ class Mirror:
 
     def push(self) -> None:
         """Uploads what has changed and removes what is gone; raises TrainingError if the lease is lost."""
+        if self.follows:
+            return
         here = self._scan()
         gone = [name for name, copy in self._copies.items() if copy.is_here and name not in here]
         gone += [name for name in self._copies if any(_is_data_of(name, index) for index in gone)]
@@ -294,11 +300,11 @@ class Mirror:
         replace_file(self._home / MIRROR_FILE, json_text({"format": FORMAT, "url": self.store.url, "files": files}, 1))
 
 
-def open_folder(path: str, wanted: Wanted = SMALL.fullmatch, *, keep: bool = False) -> str:
+def open_folder(path: str, wanted: Wanted = SMALL.fullmatch, *, keep: bool = False, follows: bool = False) -> str:
     """Returns a folder on this machine: that of a URL is its working copy, with the files that are `wanted`.
 
     Args:
-        keep: as of Mirror.
+        keep, follows: as of Mirror.
 
     Raises:
         UsageError: the path is that of a working copy, or the URL is of no known kind.
@@ -309,8 +315,10 @@ def open_folder(path: str, wanted: Wanted = SMALL.fullmatch, *, keep: bool = Fal
             raise UsageError(f"{path} is this machine's working copy of a folder in a store. Give the store's URL.")
         return path
     url = path.rstrip("/")
+    if follows and url in _open and not _open[url].follows:  # opened before, to read what a run needs at its start
+        _open.pop(url).close()
     if url not in _open:
-        mirror = Mirror(url, keep=keep)
+        mirror = Mirror(url, keep=keep, follows=follows)
         try:
             mirror.pull(wanted)
         except BaseException:
@@ -349,6 +357,19 @@ def has(path: StrPath) -> bool:
     return os.path.exists(path) if mirror is None else mirror.has(path)
 
 
+def follow(path: StrPath) -> None:
+    """Takes over what the store has now into the working copy of a worker; does nothing about any other path."""
+    mirror = _holder(path)
+    if mirror is not None and mirror.follows:
+        mirror.pull(SMALL.fullmatch)
+
+
+def store_of(path: StrPath) -> Store | None:
+    """Returns the store of the working copy that holds `path`, if one does."""
+    mirror = _holder(path)
+    return None if mirror is None else mirror.store
+
+
 def push(path: StrPath, *, at_the_end: bool = True) -> None:
     """Uploads what has changed in the working copy that holds `path`; does nothing about any other path.
 
@@ -371,8 +392,14 @@ def push(path: StrPath, *, at_the_end: bool = True) -> None:
 
 
 @contextlib.contextmanager
-def training(folder: StrPath) -> Iterator[None]:
+def training(folder: StrPath, job: str = "") -> Iterator[None]:
     """Context of a trainer in a working copy: with the store's lease, all files at the start, and an upload at the end.
+
+    What an earlier process has not uploaded is made up for at the start, too, before a job's workers read the store.
+    A worker that is not the chief has at the end what the chief has uploaded.
+
+    Args:
+        job: as of Lease.
 
     Raises:
         TrainingError: another trainer has the lease, or took it.
@@ -381,9 +408,17 @@ def training(folder: StrPath) -> Iterator[None]:
     if mirror is None:
         yield
         return
-    with Lease(mirror.store) as mirror.lease:
+    if mirror.follows:
+        yield
+        try:
+            mirror.pull(SMALL.fullmatch)
+        except StoreError as error:  # the training has ended well
+            _log.warning("warning: %s The working copy lacks the end of the training.", error)
+        return
+    with Lease(mirror.store, job=job) as mirror.lease:
         try:
             mirror.pull()
+            mirror.push()
             yield
             mirror.push()
         except BaseException as error:

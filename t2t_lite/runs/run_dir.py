@@ -15,7 +15,7 @@ test.scores.json, dev.scores.json  the newest scores of a split (runs/scores_fil
 checkpoints/ best/ averaged/ ema/  (runs/checkpoint.py)
 bad_step_N.json  what is known of a step whose loss or gradient was not finite (training/non_finite.py)
 .trainer.lock  locked while a trainer runs (runs/lock.py)
-.join_key      there while the workers of a cluster meet (distributed/rendezvous.py)
+.join_key      there while the workers of a cluster meet (distributed/meeting_place.py)
 """
 
 import contextlib

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite import config, registry
-from t2t_lite.distributed.cluster import read_cluster
+from t2t_lite.distributed.cluster import Cluster, read_cluster
+from t2t_lite.distributed.rendezvous import find_chief
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path
 from t2t_lite.progress import Progress
 from t2t_lite.remote import mirror
 from t2t_lite.remote.mirror import name_urls, open_folder
+from t2t_lite.remote.store import Store as RemoteStore
 from t2t_lite.remote.store import is_url
 from t2t_lite.runs.recipe_request import Recipe
 from t2t_lite.signals import Stopped, StopSignals
@@ -33,15 +35,17 @@ if TYPE_CHECKING:
     from t2t_lite.training.trainer import Trainer
 
 _SHOWN = 10  # translations in the text of a result
+_ALL_AGAIN = "the same command on every worker"
 
 
 @dataclasses.dataclass(frozen=True)
 class Start:
-    """A request that was checked, and the settings of the run that follow from it."""
+    """A request that was checked, and the settings of the run that follow from it; `join_key` as of Devices."""
 
     request: StartRequest
     output_dir: str
     spec: RunSpec
+    join_key: str = dataclasses.field(default="", repr=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +99,7 @@ def plan_start(request: StartRequest) -> Start:
     Raises:
         UsageError: wrong names, values or devices; or settings with which the run in the folder cannot resume.
         DataError: that run is damaged, or has ended and has no checkpoint to resume from.
+        TrainingError, Stopped: as `find_chief`, in a worker whose run is in a store.
     """
     from t2t_lite.metrics.reference_warnings import tokenizer_note
     from t2t_lite.metrics.score import check_metric
@@ -105,7 +110,10 @@ def plan_start(request: StartRequest) -> Start:
 
     if request.output_dir is None:
         raise UsageError("Give --output_dir=DIR, where the run is written.")
-    asked, request = request, open_run_folder(request)
+    asked, key, cluster = request, "", read_cluster(os.environ)
+    if is_url(request.output_dir) and cluster and not cluster.is_chief:
+        key = _follow_chief(request, cluster)
+    request = open_run_folder(request)
     output_dir = str(request.output_dir)
     check_no_weights(output_dir)
     check_run_folder(output_dir)
@@ -124,18 +132,37 @@ def plan_start(request: StartRequest) -> Start:
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:
         registry.CALLBACKS.check(name)
-    return Start(asked, output_dir, spec)
+    return Start(asked, output_dir, spec, key)
+
+
+def _follow_chief(request: StartRequest, cluster: Cluster) -> str:
+    """Opens a worker's copy of a run in a store, when the chief has uploaded what the start needs; returns its key.
+
+    Raises:
+        Stopped: a signal came.
+        T2TError: flags that no run takes, which need no chief to be found; and as `find_chief`.
+    """
+    if request.data.problem is not None:
+        request.recipe.make(request.data.make_problem().default_hparams)
+    load_tensorflow()  # while the chief does so
+    from t2t_lite.distributed.devices import check_devices
+
+    check_devices(devices_of(request))
+    url = str(request.output_dir)
+    try:
+        with StopSignals():
+            key = find_chief(cluster, RemoteStore(url), request.join_timeout)
+            open_folder(url, follows=True)
+    except Stopped as stopped:
+        stopped.resume_with = _ALL_AGAIN
+        raise
+    return key
 
 
 def open_run_folder(request: StartRequest) -> StartRequest:
-    """Returns the request with the folder on this machine of a run in a store; UsageError for a cluster's."""
+    """Returns the request with the folder on this machine of a run in a store."""
     if request.output_dir is None:
         return request
-    if is_url(request.output_dir) and read_cluster(os.environ):
-        raise UsageError(
-            f"--output_dir={request.output_dir}: the workers of a cluster meet in a folder that all of them see. Mount "
-            "the store, or give a shared disk."
-        )
     return dataclasses.replace(request, output_dir=open_folder(request.output_dir, keep=True))
 
 
@@ -268,15 +295,18 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
     told = _make_callbacks([*start.request.callbacks, *callbacks])
     cluster, written = read_cluster(os.environ), False
     writes = cluster is None or cluster.is_chief
+    job = cluster.job if cluster else ""
     try:
         alone = only_trainer(start.output_dir) if writes else contextlib.nullcontext()
-        with StopSignals() as stop, mirror.training(start.output_dir), alone:
+        with StopSignals() as stop, mirror.training(start.output_dir, job), alone:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
             with _record(trainer, start) as note:
                 failure = trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
-                trainer.workers.barrier()
+            if trainer.workers.count > 1:  # the others may open the run as soon as they continue
+                mirror.push(start.output_dir)
+            trainer.workers.barrier()
             if failure is not None:
                 raise failure
         return None if found is None else Result(start.output_dir, *found, trainer.store)
@@ -284,7 +314,7 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
         from t2t_lite.runs.run_dir import has_checkpoint
 
         if cluster is not None:
-            stopped.resume_with = "the same command on every worker"
+            stopped.resume_with = _ALL_AGAIN
         elif written and has_checkpoint(start.output_dir):
             stopped.resume_with = start.request.resume_command()
         raise
@@ -317,7 +347,8 @@ def _make_trainer(start: Start) -> Trainer:
     from t2t_lite.training.trainer import Trainer
 
     keep_last_bits(output_dir)
-    trainer = Trainer(output_dir, spec, store, devices_of(request))
+    devices = dataclasses.replace(devices_of(request), join_key=start.join_key)
+    trainer = Trainer(output_dir, spec, store, devices)
     trainer.begin(
         warm_start_from=request.warm_start_from,
         with_optimizer=request.with_optimizer,

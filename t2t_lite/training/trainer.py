@@ -27,7 +27,7 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.files import replace_file
 from t2t_lite.metrics.metric import comparable_signature
 from t2t_lite.optimizers.choices import make_optimizer, model_schedule
-from t2t_lite.remote.mirror import name_urls
+from t2t_lite.remote.mirror import follow, name_urls, push
 from t2t_lite.runs.callbacks import Callbacks
 from t2t_lite.runs.checkpoint import Checkpoints, list_checkpoints
 from t2t_lite.runs.metrics_log import SKIPPED, Report, flops_before, read_metrics
@@ -119,9 +119,12 @@ class Trainer:
         """
         if not self.workers.is_chief:
             self.workers.barrier()  # until the chief has set a damaged checkpoint aside
+            follow(self.output_dir)
         self._step = step = self.checkpoints.resume()
         self._others = 0  # of these steps, how many another training made
         if self.workers.is_chief:
+            if self.workers.count > 1:
+                push(self.output_dir)  # for the others, which follow
             self.workers.barrier()
         if step:
             newest = list_checkpoints(self.output_dir)[-1]

@@ -152,13 +152,15 @@ def test_machines_that_do_not_answer_are_left_out(tmp_path: Path) -> None:
     assert "supervisor: starting on 1: here:3003\n" in said
 
 
-def test_without_an_output_dir_it_says_what_is_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flags", [[], ["--output_dir=s3://models/base"]])
+def test_without_an_output_dir_that_it_sees_it_says_what_is_missing(flags: list[str]) -> None:
     command = [
         sys.executable,
         str(EXAMPLE / "supervise.py"),
         "--hosts_command=echo localhost",
         "--",
         "t2t-lite-trainer",
+        *flags,
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -14,7 +14,8 @@ import pytest
 
 from t2t_lite.cli import datagen
 from t2t_lite.distributed.cluster import Cluster
-from t2t_lite.distributed.rendezvous import KEY_FILE, join
+from t2t_lite.distributed.meeting_place import KEY_FILE
+from t2t_lite.distributed.rendezvous import join
 from t2t_lite.errors import T2TError
 from tests.faults.material import SMALL, write_corpus
 from tests.faults.workers import Job, free_addresses

@@ -4,7 +4,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -23,6 +23,8 @@ class Job:
         own: one more flag for each worker, if they are to differ.
         missing: how many more workers the cluster has that never come.
         addresses: of all workers; by default free ones.
+        url: --output_dir, where that is a URL, of a store in `run` or elsewhere.
+        environments: more variables for each worker.
     """
 
     def __init__(
@@ -33,6 +35,8 @@ class Job:
         own: Sequence[str] = (),
         missing: int = 0,
         addresses: Sequence[str] = (),
+        url: str = "",
+        environments: Sequence[Mapping[str, str]] = (),
     ) -> None:
         self._errors = [run.with_name(f"{time.monotonic_ns()}.{index}.err") for index in range(workers)]
         self._before = _identity(run)
@@ -41,10 +45,11 @@ class Job:
         for index, errors in enumerate(self._errors):
             task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
             environment = {**os.environ, **({"TF_CONFIG": json.dumps(task)} if len(addresses) > 1 else {})}
+            environment |= environments[index] if environments else {}
             streams = {"out": errors.with_suffix(".out"), "err": errors}
             self.processes.append(
                 commands.start(
-                    TRAINER, f"--output_dir={run}", *flags, *own[index : index + 1], env=environment, **streams
+                    TRAINER, f"--output_dir={url or run}", *flags, *own[index : index + 1], env=environment, **streams
                 )
             )
 

@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 MISSING = [name for name in ("moto", "s3fs") if importlib.util.find_spec(name) is None]
 _PUT = re.compile(r'"PUT /bucket/(\S+?)(?:\?\S*)? HTTP')
@@ -44,12 +45,20 @@ class Bucket:
         self._written += [name for name in found if not name.endswith(".lease")]
         return list(self._written)
 
-    def download(self, name: str, folder: Path) -> Path:
-        """Copies what is under a name to a folder, with the package of the store alone."""
+    def put(self, name: str, text: str) -> None:
+        """Writes an object."""
+        self._files().pipe_file(f"bucket/{name}", text.encode())
+
+    def _files(self) -> Any:
+        """The bucket's server, by the package of the store alone."""
         import fsspec
 
         how = {"endpoint_url": self.env["AWS_ENDPOINT_URL"], "key": "x", "secret": "x"}
-        fs = fsspec.filesystem("s3", **how, skip_instance_cache=True, use_listings_cache=False)
+        return fsspec.filesystem("s3", **how, skip_instance_cache=True, use_listings_cache=False)
+
+    def download(self, name: str, folder: Path) -> Path:
+        """Copies what is under a name to a folder."""
+        fs = self._files()
         for path in fs.find(f"bucket/{name}"):
             target = folder / str(path).removeprefix(f"bucket/{name}/")
             target.parent.mkdir(parents=True, exist_ok=True)

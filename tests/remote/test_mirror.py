@@ -11,7 +11,7 @@ from t2t_lite.errors import TrainingError, UsageError
 from t2t_lite.remote import mirror
 from t2t_lite.remote.lease import LEASE, Lease
 from t2t_lite.remote.mirror import open_folder, push
-from t2t_lite.remote.store import Store, StoreError
+from t2t_lite.remote.store import Entry, Store, StoreError
 
 RUN = {
     "hparams.json": "{}",
@@ -338,6 +338,56 @@ def test_a_training_holds_the_lease_and_uploads_at_the_end(
     with pytest.raises(TrainingError, match="diverged"):
         diverge()
     assert Store(url).list().keys() == {"a", "b"}
+
+
+def test_what_an_earlier_trainer_has_not_uploaded_is_there_before_the_training(
+    url: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "Lease", functools.partial(Lease, pause=0))
+    _write(open_folder(url), {"a": "1"})
+    machine("first")
+    with mirror.training(open_folder(url, keep=True)):
+        assert Store(url).read("a") == b"1"
+
+
+def test_a_workers_copy_has_what_the_store_has_and_uploads_nothing(
+    url: str, machine: Machine, order: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    open_folder(url)  # as for --trust_run
+    worker = open_folder(url, follows=True)
+    assert open_folder(url, keep=True) == worker
+    _write(worker, {"hparams.json": "mine", "checkpoints/model-5.index": "mine"})
+    store = Store(url)
+    for name, text in {**RUN, "hparams.json": "{1}"}.items():
+        store.write(name, text.encode())
+    with mirror.training(worker):
+        assert LEASE not in store.list()
+        mirror.follow(worker)
+        assert Path(worker, "hparams.json").read_text() == "{1}"
+        assert _read(worker).keys() == {name for name in RUN if "/" not in name or name.endswith("model-10.index")}
+        _write(worker, {"metrics.jsonl": "mine"})
+        push(worker)
+        store.write("metrics.jsonl", b"the chief's")
+    assert Path(worker, "metrics.jsonl").read_text() == "the chief's"
+    assert order == []
+
+    def fail(self: Store) -> dict[str, Entry]:
+        raise StoreError("out of reach.")
+
+    with mirror.training(worker):
+        monkeypatch.setattr(Store, "list", fail)
+    assert "out of reach. The working copy lacks the end of the training." in caplog.text
+
+
+def test_a_trainer_leaves_a_workers_copy_alone(url: str, machine: Machine, caplog: pytest.LogCaptureFixture) -> None:
+    worker = open_folder(url, follows=True)
+    _write(worker, {"a": "mine"})
+    machine("first")
+    assert open_folder(url, keep=True) != worker
+    assert "not uploaded" not in caplog.text
+    machine("first")
+    assert open_folder(url, follows=True) == worker
+    assert _read(worker) == {}
 
 
 def test_a_trainer_that_has_lost_its_lease_uploads_nothing(

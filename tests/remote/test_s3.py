@@ -124,7 +124,7 @@ def test_other_machines_read_it_from_the_url_alone(bucket: s3.Bucket, folder: Pa
     assert len(list(copy.rglob("*.data-*"))) == 1  # of all checkpoints the one that it needs
     assert not any(path.is_file() for path in (copy / "data").rglob("*"))
     bucket_file = ["--input=s3://bucket/in/text.en", f"--output={folder / 'text.de'}"]
-    _upload(bucket, {"in/text.en": text})
+    bucket.put("in/text.en", text)
     assert _call(bucket, folder / "b", "decoder", f"--output_dir={RUN}", *bucket_file)[0] == 0
     assert (folder / "text.de").read_text() == expected[1]
     local = _call(bucket, folder / "a", "eval", f"--output_dir={here}", "--split=dev")
@@ -162,7 +162,8 @@ def test_sources_data_and_weights_come_from_the_store(
     bucket: s3.Bucket, folder: Path, trained: tuple[Path, str]
 ) -> None:
     here, _ = trained
-    _upload(bucket, {f"corpus/{path.name}": path.read_text() for path in (folder / "corpus").iterdir()})
+    for path in (folder / "corpus").iterdir():
+        bucket.put(f"corpus/{path.name}", path.read_text())
     flags = ["--problem=text2text", "--source_dir=s3://bucket/corpus", "--languages=en-de", "--vocab_size=300"]
     data = "--data_dir=s3://bucket/prepared"
     status, said, errors = _call(bucket, folder / "g", "datagen", *flags, data)
@@ -231,12 +232,3 @@ def test_killed_while_it_uploads_it_ends_as_the_undisturbed_one(tmp_path: Path) 
     assert outcome.killed_after.total() == 4
     assert outcome.resumed > 0
     assert (outcome.failed, outcome.wrong, outcome.lost) == (0, 0, 0)
-
-
-def _upload(bucket: s3.Bucket, files: dict[str, str]) -> None:
-    import fsspec
-
-    how = {"endpoint_url": bucket.env["AWS_ENDPOINT_URL"], "key": "x", "secret": "x"}
-    fs = fsspec.filesystem("s3", **how, skip_instance_cache=True)
-    for name, text in files.items():
-        fs.pipe_file(f"bucket/{name}", text.encode())
