@@ -133,7 +133,7 @@ class Loaded(abc.ABC):
                 line.
         """
         starts = None if prefixes is None else _read_lines(prefixes, "prefixes")
-        phrases = None if constraints is None else [_read_lines(each, "constraints") for each in constraints]
+        phrases = None if constraints is None else _read_phrases(constraints)
         lines, n, search = (
             _read_lines(lines, "translate"),
             _plain(n),
@@ -462,6 +462,17 @@ def _read_lines(lines: Iterable[str], what: str) -> list[str]:
         given = "one string" if isinstance(lines, str) else repr(lines)
         raise UsageError(f"{what} takes a list of lines, not {given:.80}. Give [line].")
     return _without_ends(lines)
+
+
+def _read_phrases(constraints: Iterable[Iterable[str]]) -> list[list[str]]:
+    rows = [constraints] if isinstance(constraints, str) or not isinstance(constraints, Iterable) else [*constraints]
+    for row in rows:
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise UsageError(
+                f"constraints takes a list of phrases for each line, such as [['Hund', 'alte Katze'], []]; {row!r:.80} "
+                "is no list."
+            )
+    return [_without_ends(row) for row in rows]
 
 
 def _plain(value: Any) -> Any:

@@ -42,7 +42,7 @@ class DiverseSearch(BeamSearch):
     def _continue(self, fixed: State, beams: State, logits: Any) -> tuple[State, Any, Any]:
         values = self._log_probs(fixed, beams, logits) + beams["alive_logp"][:, :, None]
         used = tf.zeros_like(values[:, 0])  # [B, V]: hypotheses of the groups so far that have each symbol
-        parts = []
+        parts: list[tuple[State, Any, Any]] = []
         for start in range(0, self.beam_size, self.size):
             group = slice(start, start + self.size)
             of_group: State = {name: beams[name][:, group] for name in _OF_HYPOTHESES} | {"index": beams["index"]}
