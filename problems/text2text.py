@@ -191,6 +191,10 @@ class Text2text(Problem):
     def pair_languages(self) -> Languages:
         return self._pairs[0] if self._at is None else self._at[0][1]
 
+    @property
+    def several_languages(self) -> bool:
+        return len(self._pairs) > 1
+
     def splits(self) -> tuple[str, ...]:
         """The splits that the folders have; DataError unless train and dev are among them."""
         for corpus in self._corpora:

@@ -183,7 +183,12 @@ class DecodeGroup:
     no_repeat_ngram_size: int = _steering(
         0, "outputs have no so many pieces in a row twice (Paulus et al., 2018); 0: they may", (0, 100)
     )
-    min_length: int = _steering(0, "outputs have at least so many pieces, the end symbol not counted", (0, 10_000))
+    min_length: int = _steering(
+        0,
+        "outputs have at least so many pieces, the end symbol not counted; those whose longest length is less run to "
+        "it, and have none",
+        (0, 10_000),
+    )
     repetition_penalty: float = _steering(
         1.0,
         "pieces that an output already has are less likely: theta of Keskar et al. (2019), as transformers has it; "

@@ -208,6 +208,11 @@ class Problem:
         return self.source_language, self.target_language
 
     @property
+    def several_languages(self) -> bool:
+        """Whether training pairs may be in different languages, which `pair_languages` then tells of each."""
+        return type(self).pair_languages is not Problem.pair_languages
+
+    @property
     def cleaning(self) -> tuple[str, ...]:
         """The reasons for which training pairs are left out."""
         return cleaning_reasons(self.clean)
@@ -393,6 +398,10 @@ def reverse(forward: type[Problem]) -> type[Problem]:
         def pair_languages(self) -> tuple[str, str]:
             source, target = self._forward.pair_languages()
             return target, source
+
+        @property
+        def several_languages(self) -> bool:
+            return self._forward.several_languages
 
         def splits(self) -> tuple[str, ...]:
             return self._forward.splits()

@@ -17,6 +17,18 @@ def read_lines(lines: Iterable[str], what: str) -> list[str]:
     return read_texts(lines)
 
 
+def read_phrases(constraints: Iterable[Iterable[str]]) -> list[list[str]]:
+    """Returns the phrases of each line; UsageError unless they are lists of them."""
+    rows = [constraints] if isinstance(constraints, str) or not isinstance(constraints, Iterable) else [*constraints]
+    for row in rows:
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise UsageError(
+                f"constraints takes a list of phrases for each line, such as [['Hund', 'alte Katze'], []]; {row!r:.80} "
+                "is no list."
+            )
+    return [read_texts(row) for row in rows]
+
+
 def plain_number(value: Any) -> Any:
     """Returns a scalar of NumPy's as a number of Python's; other values as they are."""
     import numpy as np

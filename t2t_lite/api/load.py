@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from t2t_lite import config
-from t2t_lite.api.arguments import plain_number, read_lines, read_texts, two_sides
+from t2t_lite.api.arguments import plain_number, read_lines, read_phrases, read_texts, two_sides
 from t2t_lite.api.search_options import make_sampling, take_mbr
 from t2t_lite.errors import DataError, UsageError, check_tensorflow_path, did_you_mean
 from t2t_lite.groups import DECODE, IN_SEARCH, MOST_HYPOTHESES, OF_BEAM_SEARCH
@@ -133,7 +133,7 @@ class Loaded(abc.ABC):
                 line.
         """
         starts = None if prefixes is None else read_lines(prefixes, "prefixes")
-        phrases = None if constraints is None else [read_lines(each, "constraints") for each in constraints]
+        phrases = None if constraints is None else read_phrases(constraints)
         lines, n, search = (
             read_lines(lines, "translate"),
             plain_number(n),

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_lite import registry
+from t2t_lite import config, registry
 from t2t_lite.cli import line_source, output
 from t2t_lite.cli.output import Form
 from t2t_lite.cli.partial_output import PartialOutput, Stream
 from t2t_lite.data.input_texts import read_texts
 from t2t_lite.data.vocabulary_files import load_pair
+from t2t_lite.decoding.prefixes import prefix_pieces
 from t2t_lite.distributed.tensorflow_loading import load_tensorflow
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.export.export_folder import find_version, read_card
@@ -108,12 +109,13 @@ class DecodeRequest:
     def check(self) -> None:
         """Raises T2TError, before TensorFlow is loaded, if there is no such model, language, sampler or place."""
         if self.runs is not None:
-            self.runs.check()
+            specs = self.runs.check()
+            if self.nbest and self.sampler is None:
+                self.check_nbest(config.replace(specs[0].hparams, **self.runs.search).beam_size)
         else:
             read_card(find_version(str(self.saved_model)))
         if self.target_language is not None:
-            folder = self.runs.folders[0] if self.runs else find_version(str(self.saved_model)) / "assets"
-            source, _ = load_pair(folder)
+            source, _ = load_pair(self._vocabulary_folder)
             find_label(self.target_language, source.labels)
         if self.sampler is not None:
             registry.SAMPLERS.check(self.sampler)
@@ -122,9 +124,33 @@ class DecodeRequest:
         for name, path in self.given_files.items():
             if not line_source.is_file(path):
                 raise UsageError(f"--{name}={path} is no file; what comes in a pipe cannot be read again.")
+        if self.prefix is not None:
+            self._check_prefixes(self.prefix)
         if self.output is not None:
             text = output.STANDARD_INPUT if self.input is None else self.input
             output.check_output("output", self.output, None if self.split else text)
+
+    def check_nbest(self, beam_size: int) -> None:
+        """Raises UsageError if a beam has fewer outputs than are to be written."""
+        if (self.nbest or 1) > beam_size:
+            raise UsageError(
+                f"--nbest={self.nbest} must be at most the beam size, {beam_size}; it is --beam_size of "
+                f"{'this command' if self.runs else 't2t-lite-exporter'}."
+            )
+
+    @property
+    def _vocabulary_folder(self) -> str | Path:
+        """Where the vocabularies are."""
+        return self.runs.folders[0] if self.runs else find_version(str(self.saved_model)) / "assets"
+
+    def _check_prefixes(self, path: str) -> None:
+        """Raises UsageError, with the line's number, if the model cannot write a prefix: not after hours of others."""
+        _, target = load_pair(self._vocabulary_folder)
+        for number, prefix in enumerate(read_texts(path), 1):
+            try:
+                prefix_pieces(prefix, target, sys.maxsize)  # how long it may be depends on the source
+            except UsageError as error:
+                raise UsageError(f"{path}, line {number:,}: {error}") from None
 
 
 class Model(NamedTuple):
@@ -217,11 +243,7 @@ def open_model(request: DecodeRequest, at_hand: int = sys.maxsize) -> Model:
         translator = SentenceTranslator(translator)
     if request.alignments is not None:
         translator.start_aligning()
-    if (request.nbest or 1) > translator.decode.beam_size:
-        raise UsageError(
-            f"--nbest={request.nbest} must be at most the beam size, {translator.decode.beam_size}; it is --beam_size "
-            f"of {'this command' if request.runs else 't2t-lite-exporter'}."
-        )
+    request.check_nbest(translator.decode.beam_size)
     if request.word_scores or request.quality:
         translator = with_scores(translator, quality=request.quality)
     return model._replace(translator=translator)

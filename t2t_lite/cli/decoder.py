@@ -11,7 +11,7 @@ from t2t_lite.groups import DECODE, MOST_HYPOTHESES, OF_OUTPUTS
 # The flags for what is fixed in an exported model.
 _RUN_FLAGS = (
     *("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS, "decode"),
-    *("constraints", "banned_words", "replace_unk"),
+    *("constraints", "banned_words", "replace_unk", "quality"),
 )
 
 
@@ -159,6 +159,7 @@ def _check_flags(parser: common.Parser) -> None:
     if "--split_sentences" in given:
         parser.refuse(["prefix", "constraints"], "does not go with --split_sentences: each sentence would need its own")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
+        parser.refuse(["word_scores", "quality"], "does not go with --split_sentences: it is of whole lines")
     if "--saved_model" in given:
         parser.refuse(_RUN_FLAGS, "goes with --output_dir: an exported model has its decoding built in, and no data")
     flags.check_sampler_flags(parser)
@@ -193,6 +194,8 @@ def _check_mbr_flags(parser: common.Parser) -> None:
         parser.refuse(("mbr_samples", "mbr_utility"), "goes with --decode=mbr")
         return
     parser.refuse(["pretty"], "is of trees, and does not go with --decode=mbr")
+    if given.get("--coverage_penalty"):
+        parser.refuse(["coverage_penalty"], "does not go with --decode=mbr: both rank the beam's outputs")
     if "--mbr_samples" not in given:
         parser.refuse(["sampler"], "with --decode=mbr needs --mbr_samples=N, the number of samples")
         return

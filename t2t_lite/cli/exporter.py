@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.cli import common, flags
+from t2t_lite.export.export_folder import SIGNATURES
 from t2t_lite.export.request import FORMATS, ExportRequest, export_runs
 from t2t_lite.groups import OF_OUTPUTS
 from t2t_lite.remote.mirror import name_urls
@@ -24,9 +25,24 @@ _USE = {
 }
 
 
+# Flags of t2t-lite-decoder for what no export has.
+_NOT_EXPORTED = (
+    *("constraints", "replace_unk", "decode", "mbr_samples", "mbr_utility", *flags.SAMPLER_FLAGS),
+    *("word_scores", "quality"),
+)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    args = make_parser().parse(argv)
+    parser = make_parser()
+    parser.elsewhere |= {
+        f"--{name}": f"No export has it; t2t-lite-decoder --output_dir=RUN --{name} does." for name in _NOT_EXPORTED
+    }
+    parser.elsewhere |= {
+        f"--{name}": f"It is given to t2t-lite-decoder --saved_model=DIR; here, --signatures={signature} is asked for."
+        for name, signature in (("prefix", "prefix"), ("alignments", "alignments"), ("nbest", "nbest"))
+    }
+    args = parser.parse(argv)
     return common.run(lambda: _run(args), "interrupted; nothing was exported.", args=args)
 
 
@@ -55,9 +71,8 @@ def make_parser() -> common.Parser:
     parser.add_argument(
         "--signatures",
         metavar="NAME,...",
-        help="besides serving_default, some of nbest, score, tokens, attention, alignments, prefix, word_scores; "
-        "default: nbest,score. attention answers few bytes with megabytes of varying shape: for your own use, not for "
-        "the public",
+        help=f"besides serving_default, some of {', '.join(SIGNATURES[1:])}; default: nbest,score. "
+        "attention answers few bytes with megabytes of varying shape: for your own use, not for the public",
     )
     parser.add_argument(
         "--warmup_batch_size",

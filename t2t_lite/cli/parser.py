@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
         self._typed: list[str] = []  # the words of one command line
         self.given: dict[str, Any] = {}  # of one command line: flags and values; the last one of several
+        self.elsewhere: dict[str, str] = {}  # flags of other commands, and what is said of them
         for name, action in ACTIONS.items():
             self.register("action", name, action)
         if version_flag:
@@ -70,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         """Ends the program as `error` does if there is no flag of this name, such as "--problem"."""
         flags = self.known_flags()
         if name not in flags:
-            known = other_names.answer("flag", name)
+            known = f" {self.elsewhere[name]}" if name in self.elsewhere else other_names.answer("flag", name)
             holder = next((text for flag, text in _HOLDERS.items() if flag in flags), None)
             if name in _OF_A_RUN and holder:
                 known = f" Leave it out: {holder} has it."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -88,7 +89,7 @@ def make_parser() -> common.Parser:
     )
     parser.add_argument(
         "--min_log_prob",
-        type=float,
+        type=_log_prob,
         metavar="X",
         help="leave out pairs whose output has a lower mean log-probability of its pieces, such as -1.5",
     )
@@ -103,6 +104,16 @@ def make_parser() -> common.Parser:
     common.add_search_flags(parser, DECODE)
     flags.add_sampler_flags(parser)
     return parser
+
+
+def _log_prob(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not -math.inf < number <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a mean log-probability, which is at most 0, such as -1.5")
+    return number
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ from t2t_lite.runs.start_request import StartRequest
 from t2t_lite.signals import Stopped
 from t2t_lite.training.start import (
     check_beginning,
+    check_data,
     devices_of,
     make_spec,
     open_run_folder,
@@ -277,6 +278,7 @@ def _describe_with_data(request: StartRequest) -> Description:
     request = open_run_folder(request)
     folder = read_folder(request.output_dir, request.data.usr_dir) if request.output_dir else None
     spec = make_spec(request, folder)
+    check_data(spec, spec.make_problem())
     check_beginning(request, spec.model, spec.hparams)
     load_tensorflow()
     from t2t_lite.training.describe import describe

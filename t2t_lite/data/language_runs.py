@@ -35,18 +35,24 @@ class LanguageRuns:
         return {"languages": self._runs} if len({run[:2] for run in self._runs}) > 1 else {}
 
 
+def check_languages(several: bool, temperature: float) -> None:
+    """Raises UsageError if a temperature is given, and training pairs are not in several languages."""
+    if temperature != 1 and not several:
+        raise UsageError(
+            f"hparams: sampling_temperature={temperature:g} is for data with several pairs of languages, such as "
+            "--languages=en-de,en-fr, and these have one. Leave it out."
+        )
+
+
 def repetitions(runs: Sequence[Run] | None, temperature: float) -> np.ndarray:
-    """Returns how often an epoch has each pair, int64 [n]; UsageError without several languages.
+    """Returns how often an epoch has each pair, int64 [n]; raises as `check_languages`.
 
     Args:
         runs: from the manifest; None: all pairs are in the same languages.
         temperature: T, at least 1; 1: each once.
     """
-    if not runs:
-        raise UsageError(
-            f"hparams: sampling_temperature={temperature:g} is for data with several pairs of languages, such as "
-            "--languages=en-de,en-fr, and these have one. Leave it out."
-        )
+    check_languages(bool(runs), temperature)
+    runs = runs or ()
     numbers: Counter[tuple[str, str]] = Counter()
     for source, target, count in runs:
         numbers[source, target] += count

@@ -206,10 +206,13 @@ class BeamSearch(Search):
     def _rank(self, state: dict[str, Any]) -> tuple[Any, Any]:
         """Finished hypotheses in order, then unfinished ones in the places that are left."""
         unfinished = state["alive_logp"] / self._penalty(state["length"])[:, None]
+        places = unfinished - self._behind(state)
+        # Sorted first: so far behind, float32 does not tell close scores apart, and top_k then keeps their order.
+        unfinished, order = tf.math.top_k(unfinished, self.beam_size)
+        places, alive = (tf.gather(values, order, batch_dims=1) for values in (places, state["alive"]))
         scores = tf.concat([state["scores"], unfinished], 1)
-        places = tf.concat([state["scores"], unfinished - self._behind(state)], 1)
-        _, chosen = tf.math.top_k(places, self.beam_size)
-        ids = tf.gather(tf.concat([state["finished"], state["alive"]], 1), chosen, batch_dims=1)
+        _, chosen = tf.math.top_k(tf.concat([state["scores"], places], 1), self.beam_size)
+        ids = tf.gather(tf.concat([state["finished"], alive], 1), chosen, batch_dims=1)
         return ids, tf.gather(scores, chosen, batch_dims=1)
 
     def _behind(self, state: State) -> Any:

@@ -28,6 +28,7 @@ from t2t_lite.verbosity import said, say
 if TYPE_CHECKING:
     from t2t_lite.data.store import Store
     from t2t_lite.distributed.devices import Devices
+    from t2t_lite.problem import Problem
     from t2t_lite.runs.resume import Folder
     from t2t_lite.runs.run_dir import RunSpec
     from t2t_lite.runs.start_request import StartRequest
@@ -106,7 +107,6 @@ def plan_start(request: StartRequest) -> Start:
     from t2t_lite.runs.named_weights import check_no_weights
     from t2t_lite.runs.resume import check_state, read_folder
     from t2t_lite.runs.run_dir import check_run_folder
-    from t2t_lite.text.subword_sampling import check_kind
 
     if request.output_dir is None:
         raise UsageError("Give --output_dir=DIR, where the run is written.")
@@ -121,13 +121,10 @@ def plan_start(request: StartRequest) -> Start:
     spec = make_spec(request, folder)
     problem = spec.make_problem()
     check_metric(problem.make_metric(), f"The problem {problem.name!r}")
-    problem.check_aligned(getattr(spec.hparams, "guided_alignment", 0.0))
+    check_data(spec, problem)
     note = tokenizer_note(problem.metric, problem.target_language, problem.bleu_tokenize)
     if note and not problem.has_own_metric:
         say(note)
-    if spec.hparams.bpe_dropout and spec.vocabulary is None:
-        check_kind(problem.vocab_type, "source", spec.hparams.bpe_dropout)
-        check_kind(problem.codec.target_vocab_type(problem.vocab_type), "target", spec.hparams.bpe_dropout)
     check_state(folder, request, spec)
     check_beginning(request, spec.model, spec.hparams)
     for name in request.callbacks:
@@ -157,6 +154,18 @@ def _follow_chief(request: StartRequest, cluster: Cluster) -> str:
         stopped.resume_with = _ALL_AGAIN
         raise
     return key
+
+
+def check_data(spec: RunSpec, problem: Problem) -> None:
+    """Raises UsageError if a setting needs what the problem's data will not have; before they are prepared."""
+    from t2t_lite.data.language_runs import check_languages
+    from t2t_lite.text.subword_sampling import check_kind
+
+    problem.check_aligned(getattr(spec.hparams, "guided_alignment", 0.0))
+    check_languages(problem.several_languages, spec.hparams.sampling_temperature)
+    if spec.hparams.bpe_dropout and spec.vocabulary is None:
+        check_kind(problem.vocab_type, "source", spec.hparams.bpe_dropout)
+        check_kind(problem.codec.target_vocab_type(problem.vocab_type), "target", spec.hparams.bpe_dropout)
 
 
 def open_run_folder(request: StartRequest) -> StartRequest:

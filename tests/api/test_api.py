@@ -329,6 +329,10 @@ def test_wrong_arguments_are_said(run: LoadedRun, folder: Path, tmp_path: Path) 
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: run.translate("ein Haus"), "takes a list of lines, not one string"),
         (lambda: run.translate(None), "takes a list of lines, not None"),  # type: ignore[arg-type]
+        *(
+            (lambda given=given: run.translate(LINES, constraints=given), "takes a list of phrases for each line, such")
+            for given in ("Hund", 5, ["Hund"] * len(LINES), [None] * len(LINES))
+        ),
         *((lambda pairs=pairs: run.score(pairs), "takes a list of pairs") for pairs in (["ab"], [1], None)),
         (lambda: run.translate(LINES, sampler="random", top_k=3), "The sampler 'random' has no option 'top_k'"),
         (lambda: run.translate(LINES, sampler="random", beam_size=3), "beam_size is a setting of beam search, and"),

@@ -85,6 +85,9 @@ def test_a_device_is_written_to_and_stays() -> None:
         ([RUN, "--word_scores", "--nbest=2"], "--word_scores goes with --json"),
         ([RUN, "--quality"], "--quality goes with --json"),
         ([RUN, "--pretty", "--split_sentences"], "--split_sentences does not go with --pretty"),
+        ([RUN, "--quality", "--json", "--split_sentences"], "--quality does not go with --split_sentences"),
+        (["--saved_model=x", "--quality", "--json"], "--quality goes with --output_dir"),
+        ([RUN, "--decode=mbr", "--coverage_penalty=0.2"], "--coverage_penalty does not go with --decode=mbr"),
         ([], "give --output_dir=RUN or --saved_model=DIR"),
         ([RUN, "--saved_model=x"], "give --output_dir=RUN or --saved_model=DIR"),
         (["--saved_model=x", "--beam_size=2"], "--beam_size goes with --output_dir"),
@@ -213,3 +216,27 @@ def test_what_a_full_disk_leaves_and_how_to_go_on(
     )
     assert ("The same command with --resume continues." in said) == (given == "a file")
     assert f" lines are translated, in {out}.partial." in said
+
+
+@pytest.mark.commit
+def test_what_is_wrong_is_told_before_anything_is_loaded(
+    make_run: Callable[[int], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run, prefixes = make_run(2), tmp_path / "prefixes"
+    (tmp_path / "in").write_text("a dog\n\na cat\n")
+    prefixes.write_text("ein\n\n日本\n")
+    monkeypatch.setattr(decode, "load_tensorflow", lambda: pytest.fail("TensorFlow is loaded"))
+    flags = [f"--output_dir={run}", f"--input={tmp_path / 'in'}"]
+    for wrong, message in (
+        (
+            [f"--prefix={prefixes}"],
+            f"{prefixes}, line 3: The prefix 日本 has '日', '本', which the model cannot write.",
+        ),
+        (["--nbest=3"], "--nbest=3 must be at most the beam size, 2; it is --beam_size of this command."),
+        (["--nbest=3", "--beam_size=2"], "--nbest=3 must be at most the beam size, 2"),
+    ):
+        assert decoder.main([*flags, *wrong]) == 2
+        assert message in capsys.readouterr().err

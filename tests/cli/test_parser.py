@@ -45,6 +45,21 @@ def test_a_flag_given_twice_is_an_error(command: str) -> None:
         ("trainer", ["--usr_dir=s3://b/code"], "--usr_dir=s3://b/code: only paths of this machine are taken."),
         ("exporter", ["--output_dir=a,b", "--export_dir="], "--export_dir is given without a value, as with a "),
         (
+            "exporter",
+            ["--output_dir=a", "--constraints=x"],
+            "there is no flag --constraints. No export has it; t2t-lite-",
+        ),
+        (
+            "exporter",
+            ["--output_dir=a", "--replace_unk"],
+            "there is no flag --replace_unk. No export has it; t2t-lite-",
+        ),
+        (
+            "exporter",
+            ["--output_dir=a", "--prefix=x"],
+            "there is no flag --prefix. It is given to t2t-lite-decoder --sav",
+        ),
+        (
             "decoder",
             ["--output_dir=a", "--checkpoint=bset"],
             "argument --checkpoint: 'bset' is neither best, averaged, ema, newest nor a step such as 1000. Did you",

@@ -199,3 +199,11 @@ def test_what_is_refused(run: Path, mono: Path, tmp_path: Path, capsys: pytest.C
         assert synthesize.main([f"--output_dir={other}", f"--input={mono}", *flags[1:]]) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "corpus").exists()
+
+
+@pytest.mark.parametrize("least", ["nan", "-inf", "0.5", "low"])
+def test_a_limit_that_is_no_log_probability(least: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        synthesize.main(["--output_dir=run", "--input=in", "--corpus=out", f"--min_log_prob={least}"])
+    assert ended.value.code == 2
+    assert f"{least} is not a mean log-probability, which is at most 0, such as -1.5" in capsys.readouterr().err

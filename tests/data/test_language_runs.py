@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from t2t_lite import registry
+from t2t_lite.cli import trainer
 from t2t_lite.data import line_ranges
-from t2t_lite.data.language_runs import LanguageRuns, repetitions
+from t2t_lite.data.language_runs import LanguageRuns, check_languages, repetitions
 from t2t_lite.data.packing import PackedPlan
 from t2t_lite.data.pipeline import make_plan
 from t2t_lite.data.plan import BucketPlan, Plan
@@ -100,3 +101,22 @@ def test_data_in_one_pair_of_languages_are_refused(tmp_path: Path) -> None:
     store = prepare(problem, tmp_path, num_workers=1)
     with pytest.raises(UsageError, match="sampling_temperature=5 is for data with several pairs of languages"):
         training_split(store, BatchGroup(sampling_temperature=5.0), 1)
+
+
+@pytest.mark.parametrize("describe", [[], ["--describe"]])
+@pytest.mark.parametrize("problem", ["text2text", "text2text_rev"])
+def test_one_pair_of_languages_is_refused_before_preparation(
+    problem: str, describe: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [f"--problem={problem}", f"--source_dir={tmp_path}", "--languages=en-de", "--hparams_set=tiny", *describe]
+    asked += [f"--output_dir={tmp_path / 'run'}", "--hparams=sampling_temperature=5"]
+    assert trainer.main(asked) == 2  # there are no files that could be prepared
+    assert "sampling_temperature=5 is for data with several pairs of languages" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("problem", ["text2text", "text2text_rev"])
+def test_several_pairs_of_languages_may_be_sampled(problem: str, tmp_path: Path) -> None:
+    several = registry.problem(problem, source_dir=str(tmp_path), languages="en-de,fr-de")
+    assert several.several_languages
+    check_languages(several.several_languages, 5.0)

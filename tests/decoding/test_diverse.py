@@ -33,7 +33,7 @@ def _graph(searches: _Searches, beam: int, groups: int, strength: float) -> Any:
 
 
 def _slow(searches: _Searches, source: tuple[int, ...], beam: int, groups: int, strength: float) -> Hypotheses:
-    """Algorithm 1 of the paper, with finished hypotheses of each group beside its unfinished ones."""
+    """Algorithm 1 of the paper, with finished hypotheses of each group beside its unfinished ones, none twice."""
     size, longest = beam // groups, len(source) + EXTRA
     alive: list[Hypotheses] = [[((), 0.0)] for _ in range(groups)]
     finished: list[Hypotheses] = [[] for _ in range(groups)]
@@ -43,6 +43,8 @@ def _slow(searches: _Searches, source: tuple[int, ...], beam: int, groups: int, 
             table = searches.logp(source, [ids for ids, _ in alive[g]]) if alive[g] else np.zeros((0, V))
             table = table + np.array([total for _, total in alive[g]])[:, None]
             table[:, PAD] = -np.inf
+            taken = {ids for rows in finished[:g] for ids, _ in rows}
+            table[[(*ids, EOS) in taken for ids, _ in alive[g]], EOS] = -np.inf
             augmented = table - strength * np.array([used[symbol] for symbol in range(V)])
             best = np.argsort(-augmented, axis=None, kind="stable")[: 2 * size]
             places = [(int(at) // V, int(at) % V) for at in best]
@@ -60,7 +62,7 @@ def _slow(searches: _Searches, source: tuple[int, ...], beam: int, groups: int, 
 
 
 @pytest.mark.commit("4-2-0.8")
-@pytest.mark.parametrize("strength", [0.8, 5.0])
+@pytest.mark.parametrize("strength", [0.0, 0.8, 5.0])
 @pytest.mark.parametrize(("beam", "groups"), [(4, 2), (4, 4), (7, 7), (6, 2)])
 def test_fast_equals_slow(searches: _Searches, beam: int, groups: int, strength: float) -> None:
     search = tf.function(_graph(searches, beam, groups, strength), input_signature=_SIGNATURE, autograph=False)
@@ -68,6 +70,8 @@ def test_fast_equals_slow(searches: _Searches, beam: int, groups: int, strength:
     for source, got, values in zip(SOURCES, ids, scores, strict=True):
         wanted = _slow(searches, without_padding(source), beam, groups, strength)
         assert hypotheses(got.numpy()) == [output for output, _ in wanted]
+        ended = [output for output in hypotheses(got.numpy()) if output[-1] == EOS]
+        assert len(set(ended)) == len(ended)
         np.testing.assert_allclose(values, [score for _, score in wanted], rtol=0, atol=1e-4)
     early, _ = search(SOURCES, True)
     np.testing.assert_array_equal(early[:, 0], ids[:, 0])
