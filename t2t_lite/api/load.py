@@ -109,6 +109,7 @@ class Loaded(abc.ABC):
         constraints: Iterable[Iterable[str]] | None = None,
         word_scores: bool = False,
         quality: bool = False,
+        dropout_passes: int = 0,
         **search: Any,
     ) -> list[list[Hypothesis]]:
         """Returns the `n` best outputs of each line, each with `.text` and `.score`; `n` is at most beam_size.
@@ -122,7 +123,8 @@ class Loaded(abc.ABC):
         that one lacks.
 
         With `word_scores` each has `.words`: its `.pieces`, its `.words` and the log-probability of each. With
-        `quality` each has a `.quality`, None for a blank line: `.mean_log_prob` and `.mean_entropy` of its pieces.
+        `quality` each has a `.quality`, None for a blank line: `.mean_log_prob` and `.mean_entropy` of its pieces,
+        and with `dropout_passes` of two or more `.dropout_mean` and `.dropout_variance` of the former.
 
         With sampler=NAME these are `n` samples, in the order of drawing, scored by their log-probability. With
         decode="mbr" they come by their expected utility, which is their score; repeated texts come last.
@@ -141,6 +143,8 @@ class Loaded(abc.ABC):
         )
         if not isinstance(n, int):
             raise UsageError(f"n={n!r} is not an integer.")
+        if dropout_passes and (not quality or not isinstance(dropout_passes, int) or dropout_passes < 2):
+            raise UsageError(f"dropout_passes={dropout_passes!r} goes with quality=True, and is at least 2.")
         with self._sampling if {"sampler", "mbr_samples"} & search.keys() else contextlib.nullcontext():
             translator = self._translator(search, n, alignments)
             if not 1 <= n <= translator.decode.beam_size:
@@ -161,7 +165,8 @@ class Loaded(abc.ABC):
                 translator = with_scores(translator, quality=quality)
             found = translator.translate(lines, nbest=n, prefixes=starts, constraints=phrases)
             if word_scores or quality:
-                found = score_outputs(translator, lines, found, words=word_scores, quality=quality)
+                added = {"words": word_scores, "quality": quality}
+                found = score_outputs(translator, lines, found, **added, dropout_passes=dropout_passes)
             return found
 
     @property

@@ -54,6 +54,7 @@ class DecodeRequest:
         alignments: "hard" or "soft": the form of the alignment that is written with each output; None: there is none.
         word_scores: write the log-probabilities of each output's pieces and words.
         quality: write how sure the model is of each output.
+        dropout_passes: how many passes with dropout that is of, too; None: none.
         prefix: a file with what the outputs of each line begin with; None: they begin with anything.
         constraints: a file with the phrases that the outputs of each line must have, tabs between them; None: none.
         banned_words: what no output writes.
@@ -80,6 +81,7 @@ class DecodeRequest:
     alignments: str | None = None
     word_scores: bool = False
     quality: bool = False
+    dropout_passes: int | None = None
     prefix: str | None = None
     constraints: str | None = None
     banned_words: tuple[str, ...] = ()
@@ -342,6 +344,8 @@ def _all_settings(request: DecodeRequest, settings: Mapping[str, Any]) -> dict[s
     if request.banned_words:
         settings["banned_words"] = request.banned_words
     settings |= {n: True for n in ("word_scores", "quality", "replace_unk") if getattr(request, n)}
+    if request.dropout_passes is not None:
+        settings["dropout_passes"] = request.dropout_passes
     if request.mbr_utility is not None:
         settings = {**settings, "mbr_utility": request.mbr_utility, "mbr_samples": request.mbr_samples}
     if request.pairs is not None:
@@ -376,7 +380,8 @@ def _translate(
         for lines, results in translator.translate_blocks(blocks, **how):
             if request.word_scores or request.quality:
                 added = {"words": request.word_scores, "quality": request.quality}
-                results = score_outputs(translator, lines, results, **added)
+                passes = request.dropout_passes or 0
+                results = score_outputs(translator, lines, results, **added, dropout_passes=passes)
             out.write(lines, _rows(request, lines, results))
             joined += sum(map(request.form.joins, results))
     except BaseException:

@@ -98,6 +98,12 @@ def make_parser() -> common.Parser:
         action="store_true",
         help="with --json: also how sure the model is of each output: mean log-probability and entropy of its pieces",
     )
+    parser.add_argument(
+        "--dropout_passes",
+        type=common.positive,
+        metavar="N",
+        help="with --quality: mean and variance of the mean log-probability in N passes with dropout, too; 30 is usual",
+    )
     _add_mbr_flags(parser)
     parser.add_argument("--json", action="store_true", help="write a JSON object per input line, with scores")
     parser.add_argument(
@@ -156,6 +162,10 @@ def _check_flags(parser: common.Parser) -> None:
         parser.refuse(["split_sentences"], "does not go with --pretty, which is for trees")
     if "--json" not in given:
         parser.refuse(["word_scores", "quality"], "goes with --json, which has a place for it")
+    if "--quality" not in given:
+        parser.refuse(["dropout_passes"], "goes with --quality")
+    if given.get("--dropout_passes") == 1:
+        parser.error("--dropout_passes=1 has no variance; give at least 2")
     if "--split_sentences" in given:
         parser.refuse(["prefix", "constraints"], "does not go with --split_sentences: each sentence would need its own")
         parser.refuse(["alignments"], "does not go with --split_sentences: a joined output has no alignment of its own")
@@ -208,7 +218,7 @@ def _check_mbr_flags(parser: common.Parser) -> None:
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
     form = "split_sentences target_language nbest json pretty alignments prefix word_scores quality mbr_samples"
-    form += " constraints replace_unk"
+    form += " constraints replace_unk dropout_passes"
     names = ["saved_model", "input", "split", "output", "resume", *form.split()]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),

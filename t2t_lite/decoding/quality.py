@@ -13,16 +13,30 @@ class QualityEstimate:
 
     mean_log_prob: of the output's pieces, end symbol included, each after those before it; natural logarithms.
     mean_entropy: of the model's distributions at these pieces, in nats: from 0 to log(vocabulary size).
+    dropout_mean, dropout_variance: of mean_log_prob over passes with dropout (section 3.2: D-TP and D-Var, with the
+        number of passes as the divisor); None without such passes.
     """
 
     mean_log_prob: float
     mean_entropy: float
+    dropout_mean: float | None = None
+    dropout_variance: float | None = None
 
     @classmethod
-    def of(cls, log_probs: np.ndarray, entropies: np.ndarray) -> QualityEstimate | None:
-        """Returns the estimate from the values of each piece, [T]; None for an output without pieces."""
-        return cls(float(log_probs.mean()), float(entropies.mean())) if len(log_probs) else None
+    def of(
+        cls, log_probs: np.ndarray, entropies: np.ndarray, *, passes: np.ndarray | None = None
+    ) -> QualityEstimate | None:
+        """Returns the estimate from the values of each piece, [T]; None for an output without pieces.
+
+        Args:
+            passes: mean log-probabilities with dropout, [N]; None: there were no such passes.
+        """
+        if not len(log_probs):
+            return None
+        of_passes = () if passes is None else (float(passes.mean()), float(passes.astype(np.float64).var()))
+        return cls(float(log_probs.mean()), float(entropies.mean()), *of_passes)
 
     def as_dict(self) -> dict[str, float]:
-        """Returns what JSON holds, with six digits after the point."""
-        return {name: round(value, 6) for name, value in vars(self).items()}
+        """Returns what JSON holds: numbers with six digits after the point, or a variance with six of its own."""
+        found = {name: value for name, value in vars(self).items() if value is not None}
+        return {name: float(f"{v:.6g}") if name == "dropout_variance" else round(v, 6) for name, v in found.items()}

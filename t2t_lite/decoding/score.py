@@ -6,12 +6,13 @@ import dataclasses
 import logging
 import math
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.dropout_passes import DropoutPasses
 from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.memory import TokenBudget
 from t2t_lite.decoding.quality import QualityEstimate
@@ -27,6 +28,7 @@ from t2t_lite.text.unknown_pieces import UnknownPieces
 _BATCH_TOKENS = 2048  # a `TokenBudget` of the longer side: the logits of all targets are in memory at once
 
 _GRAPHS: weakref.WeakKeyDictionary[SizedGraph, dict[bool, SizedGraph]] = weakref.WeakKeyDictionary()
+_PASSES: weakref.WeakKeyDictionary[SizedGraph, dict[int, DropoutPasses]] = weakref.WeakKeyDictionary()
 
 _log = logging.getLogger("t2t_lite")
 
@@ -121,6 +123,7 @@ def score_outputs(
     *,
     words: bool,
     quality: bool,
+    dropout_passes: int = 0,
 ) -> list[list[Hypothesis]]:
     """Returns the outputs that a translator found for lines, with scores of their words, quality estimates, or both.
 
@@ -129,27 +132,48 @@ def score_outputs(
     They are the model's own, whatever a sampler or a penalty of repetitions or coverage made of them; otherwise they
     add up to the score times the length penalty, but for rounding.
 
+    Args:
+        dropout_passes: how many passes with dropout the quality estimates are of, too.
+
     Raises:
-        UsageError: as `with_scores`.
+        UsageError: as `with_scores` and `DropoutPasses`.
     """
     translator = with_scores(translator, quality=quality)
     if not isinstance(translator, Translator):
         return [[*row] for row in results]
     encoded, _, _ = translator.encode(lines)
     sources = [source for source, row in zip(encoded, results, strict=True) for _ in row]
-    found = iter(_score_ids(translator, sources, [one.ids for row in results for one in row], entropies=quality))
+    targets = [one.ids for row in results for one in row]
+    found = iter(_score_ids(translator, sources, targets, entropies=quality))
+    passes = iter(_run_passes(translator, sources, targets, dropout_passes))
 
     vocabulary = translator.target_vocabulary
 
     def scored(one: Hypothesis) -> Hypothesis:
-        values = next(found)
+        values, of_passes = next(found), next(passes)
         return dataclasses.replace(
             one,
             words=word_scores(vocabulary, one.ids, values[0].tolist()) if words else None,
-            quality=QualityEstimate.of(*values) if quality else None,
+            quality=QualityEstimate.of(*values, passes=of_passes) if quality else None,
         )
 
     return [[scored(one) for one in row] for row in results]
+
+
+def _run_passes(
+    translator: Translator, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], number: int
+) -> Iterable[np.ndarray | None]:
+    """What `DropoutPasses` gives for each output; None without passes, and for a blank line."""
+    if not number:
+        return [None] * len(targets)
+    graphs = _PASSES.setdefault(translator.search_graph, {})
+    if number not in graphs:
+        graphs[number] = DropoutPasses(translator.model, number, jit=translator.search_graph.jit)
+
+    def run(at: int) -> np.ndarray | None:
+        return graphs[number].run(sources[at], targets[at], _BATCH_TOKENS) if sources[at] else None
+
+    return threads.parallel_map(run, range(len(targets)))
 
 
 def _score_ids(

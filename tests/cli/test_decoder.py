@@ -84,6 +84,8 @@ def test_a_device_is_written_to_and_stays() -> None:
         (["--saved_model=x", "--decode=mbr"], "--decode goes with --output_dir: an exported model"),
         ([RUN, "--word_scores", "--nbest=2"], "--word_scores goes with --json"),
         ([RUN, "--quality"], "--quality goes with --json"),
+        ([RUN, "--json", "--dropout_passes=4"], "--dropout_passes goes with --quality"),
+        ([RUN, "--json", "--quality", "--dropout_passes=1"], "--dropout_passes=1 has no variance"),
         ([RUN, "--pretty", "--split_sentences"], "--split_sentences does not go with --pretty"),
         ([RUN, "--quality", "--json", "--split_sentences"], "--quality does not go with --split_sentences"),
         (["--saved_model=x", "--quality", "--json"], "--quality goes with --output_dir"),

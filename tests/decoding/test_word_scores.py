@@ -155,3 +155,49 @@ def test_with_a_repetition_penalty_they_are_the_models_own(translator: Translato
     assert best.words is not None
     values = [value for _, value in best.words.pieces]
     np.testing.assert_allclose(values, _step_by_step(translator, LINES[0], [*best.ids]), atol=1e-4)
+
+
+@pytest.mark.commit
+def test_dropout_passes_are_those_of_the_model_in_training(translator: Translator) -> None:
+    lines = [line for line in LINES if line.strip()]
+    found = translator.translate(lines)
+    results = score_outputs(translator, lines, found, words=False, quality=True, dropout_passes=4)
+    encoded, _, _ = translator.encode(lines)
+    for source, [one] in zip(encoded, results, strict=True):
+        assert one.quality
+        means = []
+        for number in range(4):
+            rows = {"source": np.array([source]), "target": np.array([one.ids])}
+            logits = translator.model(rows, seed=np.array([1, 0, number], np.int32)).numpy()[0].astype(np.float64)
+            logits -= logits.max(-1, keepdims=True)
+            logp = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+            means.append(np.mean([row[i] for row, i in zip(logp, one.ids, strict=True)]))
+        assert len({round(mean, 4) for mean in means}) == 4
+        assert one.quality.dropout_mean == pytest.approx(np.mean(means), abs=1e-5)
+        assert one.quality.dropout_variance == pytest.approx(np.var(means), rel=1e-3, abs=1e-8)
+    [[alone]] = score_outputs(translator, lines[1:2], found[1:2], words=False, quality=True, dropout_passes=4)
+    assert alone.quality
+    assert results[1][0].quality
+    assert alone.quality.dropout_variance == pytest.approx(results[1][0].quality.dropout_variance, rel=1e-4)
+    assert "dropout_mean" in alone.quality.as_dict()
+
+
+def test_dropout_passes_in_several_batches_are_those_of_one(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = translator.translate(LINES[:1])
+    [[whole]] = score_outputs(translator, LINES[:1], found, words=False, quality=True, dropout_passes=7)
+    monkeypatch.setattr("t2t_lite.decoding.score._BATCH_TOKENS", 3 * len(found[0][0].ids))
+    [[parts]] = score_outputs(translator, LINES[:1], found, words=False, quality=True, dropout_passes=7)
+    assert whole.quality
+    assert parts.quality
+    assert parts.quality.dropout_mean == pytest.approx(whole.quality.dropout_mean, abs=1e-5)
+    assert parts.quality.dropout_variance == pytest.approx(whole.quality.dropout_variance, rel=1e-3)
+
+
+def test_dropout_passes_need_dropout(translator: Translator) -> None:
+    vocabulary, hparams = translator.source_vocabulary, config.replace(SMALL, dropout=0.0)
+    model = Transformer.from_hparams(hparams, vocabulary.size, vocabulary.size, True)
+    other = Translator(model, vocabulary, vocabulary, hparams)
+    with pytest.raises(UsageError, match="dropout_passes needs a model with dropout"):
+        score_outputs(other, LINES[:1], other.translate(LINES[:1]), words=False, quality=True, dropout_passes=2)
