@@ -115,6 +115,11 @@ def check_words(translator: LineTranslator) -> Translator:
         )
     if not translator.is_text:
         raise UsageError("Scores of words and quality are of text, and this model writes trees. Leave them out.")
+    if translator.shortlist:
+        raise UsageError(
+            "Scores of words and quality are of the probabilities among all pieces, which do not add up to a score "
+            "with a shortlist. Leave one of them out."
+        )
     return translator
 
 

@@ -1,0 +1,38 @@
+"""t2t-lite-decoder --shortlist on Apache Beam's steps: the output of one process."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite.cli.decode import DecodeRequest, decode
+from t2t_lite.cli.decode_beam import decode_on
+from t2t_lite.data.vocabulary_files import load_pair
+from t2t_lite.runs.open_request import OpenRequest
+from t2t_lite.text.shortlist import Shortlist
+from tests.cli import untrained
+from tests.cli.test_decode_beam import _ByHand, _write
+
+
+@pytest.mark.nightly
+def test_workers_have_the_shortlist(tmp_path: Path) -> None:
+    folder = untrained.make_run(tmp_path / "run", 2)
+    _write(tmp_path, 30)
+    vocabularies = load_pair(folder)
+    size = vocabularies[0].size
+    pieces = np.random.default_rng(1).integers(3, size, (size, 2)).astype(np.int32)
+    Shortlist(pieces, np.array([5], np.int32)).write(folder, *vocabularies)
+    outputs = []
+    for name, shortlist in (("one", True), ("beam", True), ("without", False)):
+        request = DecodeRequest(
+            runs=OpenRequest(folders=(str(folder),)),
+            input=str(tmp_path / "whole.en"),
+            output=str(tmp_path / name),
+            shortlist=shortlist,
+        )
+        if name == "beam":
+            decode_on(_ByHand(), request)
+        else:
+            decode(request)
+        outputs.append((tmp_path / name).read_text("utf-8"))
+    assert outputs[0] == outputs[1] != outputs[2]
