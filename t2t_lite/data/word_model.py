@@ -37,7 +37,7 @@ class WordModel:
         split: TokenSplit,
         pairs: np.ndarray,
         iterations: int,
-        progress: Callable[[int], None] = lambda pairs: None,
+        progress: Callable[[int], None] = lambda n: None,
     ) -> None:
         cells = np.cumsum(split.source.lengths[pairs].astype(np.int64) * split.target.lengths[pairs])
         parts = np.split(pairs, np.unique(cells // _CELLS, return_index=True)[1][1:])

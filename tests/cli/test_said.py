@@ -17,7 +17,10 @@ from tests import commands
 from tests.cli import evaluated
 from tests.importers.marian_golden import GOLDEN
 
-COMMANDS = "trainer datagen decoder synthesize eval avg_checkpoints exporter importer compare query insights demo shortlist".split()
+COMMANDS = (
+    *"trainer datagen decoder synthesize eval avg_checkpoints exporter importer".split(),
+    *"compare query insights demo shortlist".split(),
+)
 
 
 def _speak() -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_lite.data import word_model
 from t2t_lite.data.shortlist import choose_pairs, make_shortlist
-from t2t_lite.data.store import Store, Tokens, TokenSplit, copy_from
+from t2t_lite.data.store import Store, Tokens, TokenSplit, copy_from, open_store
 from t2t_lite.data.word_model import NONE, WordModel
 from t2t_lite.errors import DataError
 from t2t_lite.ids import EOS
@@ -34,7 +34,7 @@ def _pairs(number: int = 60) -> list[Pair]:
 def _tokens(rows: list[list[int]], size: int) -> Tokens:
     ended = [[*row, EOS] for row in rows]
     offsets = np.cumsum([0, *map(len, ended)])
-    return Tokens(np.array(sum(ended, []), np.uint16), offsets, size, Path("train.ids"))
+    return Tokens(np.concatenate(ended).astype(np.uint16), offsets, size, Path("train.ids"))
 
 
 def _split(pairs: list[Pair]) -> TokenSplit:
@@ -73,7 +73,7 @@ def test_the_table_is_that_of_the_equations(monkeypatch: pytest.MonkeyPatch, ite
             assert model.probability(e, f) == pytest.approx(wanted[e, f], abs=1e-12)
     assert sum(model.probability(e, 5) for e in range(V[1])) == pytest.approx(1)
     assert sum(read) == 30 * (1 + iterations)
-    assert model.targets.tolist() == np.bincount(sum((t for _, t in pairs[::2]), []), minlength=V[1]).tolist()
+    assert model.targets.tolist() == np.bincount(np.concatenate([t for _, t in pairs[::2]]), minlength=V[1]).tolist()
 
 
 def test_the_best_are_the_likeliest() -> None:
@@ -100,8 +100,6 @@ def test_pairs_are_evenly_spaced(number: int, most: int, wanted: list[int]) -> N
 def test_a_shortlist_of_data_elsewhere_is_the_same(local: Store) -> None:
     there = copy_from(URL)
     assert there is not None
-    from t2t_lite.data.store import open_store
-
     made: list[Any] = []
     for store in (local, open_store(there)):
         made.append(make_shortlist(store, choose_pairs(300, 200), best=3, first=4))

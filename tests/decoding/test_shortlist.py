@@ -224,9 +224,9 @@ def test_a_translator_writes_pieces_of_the_list_alone_and_scores_them(translator
     assert [[h.ids for h in row] for row in found] != [[h.ids for h in row] for row in without]
     assert translator.translate(lines, nbest=3) == without
     assert shortened.settings == {**translator.settings, "shortlist": "abc"}
-    for given in ({"prefixes": ["a"] * 4}, {"constraints": [["a"]] * 4}):
-        with pytest.raises(UsageError, match=f"shortlist does not go with {[*given][0]}. Leave one of them out"):
-            shortened.translate(lines, **given)
+    for name, given in (("prefixes", ["a"] * 4), ("constraints", [["a"]] * 4)):
+        with pytest.raises(UsageError, match=f"shortlist does not go with {name}. Leave one of them out"):
+            shortened.translate(lines, **{name: given})
 
 
 @pytest.mark.parametrize(
