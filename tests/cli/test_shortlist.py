@@ -1,4 +1,4 @@
-"""t2t-lite-decoder --shortlist on Apache Beam's steps: the output of one process."""
+"""t2t-lite-decoder --shortlist: what is recorded of it, and the steps of Apache Beam: the output of one process."""
 
 from pathlib import Path
 
@@ -8,8 +8,9 @@ import pytest
 from t2t_lite.cli.decode import DecodeRequest, decode
 from t2t_lite.cli.decode_beam import decode_on
 from t2t_lite.data.vocabulary_files import load_pair
+from t2t_lite.files import sha256_of
 from t2t_lite.runs.open_request import OpenRequest
-from t2t_lite.text.shortlist import Shortlist
+from t2t_lite.text.shortlist import NAME, Shortlist
 from tests.cli import untrained
 from tests.cli.test_decode_beam import _ByHand, _write
 
@@ -33,6 +34,8 @@ def test_workers_have_the_shortlist(tmp_path: Path) -> None:
         if name == "beam":
             decode_on(_ByHand(), request)
         else:
-            decode(request)
+            # So --resume refuses to go on with another one.
+            settings = decode(request)["settings"]
+            assert settings.get("shortlist") == (sha256_of(folder / NAME) if shortlist else None)
         outputs.append((tmp_path / name).read_text("utf-8"))
     assert outputs[0] == outputs[1] != outputs[2]

@@ -197,7 +197,7 @@ def test_a_model_with_a_softmax_layer_of_its_own_is_refused() -> None:
 @pytest.fixture(scope="module")
 def translator() -> Translator:
     vocabulary = train_vocabulary(["a b c d e f g ab cd ef"] * 2, size=20)
-    model = Transformer.from_hparams(TINY, 20, 20, True)
+    model = Transformer.from_hparams(config.replace(TINY, guided_alignment=0.1), 20, 20, True)
     reference.randomise(model, 4, 2.0)
     return Translator(model, vocabulary, vocabulary, DecodeGroup(beam_size=3, coverage_penalty=0.2))
 
@@ -223,6 +223,10 @@ def test_a_translator_writes_pieces_of_the_list_alone_and_scores_them(translator
         assert all({*hypothesis.ids} <= allowed for hypothesis in hypotheses_of_line)
     assert [[h.ids for h in row] for row in found] != [[h.ids for h in row] for row in without]
     assert translator.translate(lines, nbest=3) == without
+    shortened.start_aligning()
+    aligned = shortened.translate(lines, nbest=3)
+    assert [[h.ids for h in row] for row in aligned] == [[h.ids for h in row] for row in found]
+    assert all(len(h.alignment.target) == len(h.ids) for row in aligned for h in row if h.alignment)
     assert shortened.settings == {**translator.settings, "shortlist": "abc"}
     for name, given in (("prefixes", ["a"] * 4), ("constraints", [["a"]] * 4)):
         with pytest.raises(UsageError, match=f"shortlist does not go with {name}. Leave one of them out"):

@@ -3,11 +3,9 @@
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import t2t_lite
-from t2t_lite.data.store import open_store
 from t2t_lite.errors import UsageError
 from t2t_lite.text.shortlist import Shortlist
 from tests.system.conftest import Run
@@ -52,13 +50,9 @@ def test_outputs_have_pieces_of_their_lists(run: Run, copy: Path, corpus: Path) 
 
 
 @pytest.mark.nightly
-def test_with_enough_pieces_outputs_stay(run: Run, copy: Path, corpus: Path) -> None:
+def test_with_all_pieces_of_the_training_text_outputs_stay(run: Run, copy: Path, corpus: Path) -> None:
     run("shortlist", f"--output_dir={copy}", "--best=400", "--first=400")
-    pairs = open_store(copy / "data" / "text2text").split("train").target
-    if len(np.unique(pairs.data)) > 390:  # nearly all of the 400 pieces
-        assert _translate(run, copy, corpus, "--shortlist") == _translate(run, copy, corpus)
-    else:
-        pytest.fail("The training text of the toy has too few pieces for this test.")
+    assert _translate(run, copy, corpus, "--shortlist") == _translate(run, copy, corpus)
 
 
 @pytest.mark.nightly
@@ -68,18 +62,6 @@ def test_how_many_pairs_are_read(run: Run, copy: Path) -> None:
     few = (copy / "shortlist.npz").read_bytes()
     run("shortlist", f"--output_dir={copy}", "--pairs=1000")
     assert (copy / "shortlist.npz").read_bytes() != few
-
-
-@pytest.mark.nightly
-def test_an_output_is_resumed_with_the_same_shortlist_alone(run: Run, copy: Path, corpus: Path, tmp_path: Path) -> None:
-    run("shortlist", f"--output_dir={copy}", "--best=3")
-    output = tmp_path / "out.de"
-    flags = (f"--output_dir={copy}", f"--input={corpus}/test.en", f"--output={output}", "--resume")
-    run("decoder", *flags, "--shortlist")
-    output.rename(output.with_name("out.de.partial"))
-    run("shortlist", f"--output_dir={copy}", "--best=4")
-    failed = run("decoder", *flags, "--shortlist", status=2)
-    assert "shortlist" in failed.stderr
 
 
 @pytest.mark.nightly
@@ -113,8 +95,6 @@ def test_it_goes_with_other_options(run: Run, copy: Path, corpus: Path) -> None:
     lines = (corpus / "test.en").read_text("utf-8").splitlines()
     model = t2t_lite.load(copy)
     plain = model.nbest(lines, 4, beam_size=4, shortlist=True)
-    aligned = model.nbest(lines, 4, beam_size=4, shortlist=True, alignments=True)
-    assert [[h.text for h in row] for row in aligned] == [[h.text for h in row] for row in plain]
     ranked = model.nbest(lines, 4, beam_size=4, shortlist=True, coverage_penalty=0.2)
     assert [{h.text for h in row} for row in ranked] == [{h.text for h in row} for row in plain]
     chosen = model.nbest(lines, 1, beam_size=4, shortlist=True, decode="mbr")
