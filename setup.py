@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 MAPPED = {"t2t_lite.problems": "problems", "t2t_lite.hparams": "hparams"}
 COMMANDS = (
     *("trainer", "datagen", "decoder", "synthesize", "eval", "avg-checkpoints"),
-    *("exporter", "query", "insights", "demo"),
+    *("exporter", "query", "insights", "demo", "shortlist"),
     "import",
     "compare",
 )

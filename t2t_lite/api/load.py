@@ -63,7 +63,7 @@ class Loaded(abc.ABC):
                 are chosen by minimum Bayes risk: among the beam's, or among mbr_samples=N samples (sampler="random"
                 unless given), by mbr_utility="chrf" or another metric. constraints has for each line a list of phrases
                 that its output must have; banned_words is a list of what no output writes; with replace_unk=True, words
-                of the source stand for unknown pieces.
+                of the source stand for unknown pieces; with shortlist=True, outputs have pieces of the run's shortlist.
 
         Raises:
             UsageError: `lines` is one string, a setting is invalid, or the model has no such target language.
@@ -304,10 +304,8 @@ class LoadedRun(Loaded):
         settings = {name: value for name, value in search.items() if name in DECODE}
         options = {name: value for name, value in search.items() if name not in DECODE}
         utility, samples = take_mbr(options)
-        banned, replaces = (
-            read_lines(options.pop("banned_words", ()), "banned_words"),
-            options.pop("replace_unk", False),
-        )
+        banned = read_lines(options.pop("banned_words", ()), "banned_words")
+        switches = {name for name in ("replace_unk", "shortlist") if options.pop(name, False)}
         number = samples or n
         sampling = make_sampling(dict(options))
         if sampling is not None:
@@ -324,7 +322,7 @@ class LoadedRun(Loaded):
             key = (*key, *how_drawn, type(sampling.sampler))  # the type: a cell that defines it may run again
         elif key == tuple(getattr(own.decode, name) for name in IN_SEARCH):
             key = ()
-        key = (*key, *(["aligned"] * alignments), *(["replaces"] * bool(replaces)), *banned)
+        key = (*key, *(["aligned"] * alignments), *sorted(switches), *banned)
         made = self._made.get(key)
         if made is None:
             vocabularies = own.source_vocabulary, own.target_vocabulary
@@ -333,10 +331,14 @@ class LoadedRun(Loaded):
             made.sampling = sampling
             if alignments:
                 made.start_aligning()
-            if replaces:
+            if "replace_unk" in switches:
                 made.start_replacing()
             if banned:
                 made.ban(banned)
+            if "shortlist" in switches:
+                from t2t_lite.runs.open_run import read_shortlist
+
+                made.shorten(read_shortlist(self._run))
             self._made[key] = made
             if len(self._made) > _MOST_MADE:  # each has a graph
                 self._made.pop(next(filter(None, [*self._made])), None)  # the oldest, but for the run's own

@@ -22,7 +22,7 @@ def make_sampling(options: dict[str, Any]) -> Sampling | None:
     for name in options:
         raise UsageError(
             f"{name} is no setting of the search. There are: {', '.join(DECODE)}; and sampler, decode, banned_words, "
-            "replace_unk."
+            "replace_unk, shortlist."
         )
     return None
 

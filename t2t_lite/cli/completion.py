@@ -12,7 +12,7 @@ COMMANDS = tuple(
     f"t2t-lite-{name}"
     for name in (
         *("trainer", "datagen", "decoder", "synthesize", "eval"),
-        *("avg-checkpoints", "exporter", "query", "insights", "demo"),
+        *("avg-checkpoints", "exporter", "query", "insights", "demo", "shortlist"),
         "import",
         "compare",
     )

@@ -59,6 +59,7 @@ class DecodeRequest:
         constraints: a file with the phrases that the outputs of each line must have, tabs between them; None: none.
         banned_words: what no output writes.
         replace_unk: write words of the source for unknown pieces.
+        shortlist: choose among the pieces of the run's shortlist for a line.
         sampler, sampler_options, seed: how outputs are drawn; None: beam search.
         mbr_utility: the metric by which the outputs of least risk are chosen; None: they are as they are found.
         mbr_samples: of how many samples they are chosen; None: of the beam's outputs.
@@ -86,6 +87,7 @@ class DecodeRequest:
     constraints: str | None = None
     banned_words: tuple[str, ...] = ()
     replace_unk: bool = False
+    shortlist: bool = False
     sampler: str | None = None
     sampler_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seed: int = 1
@@ -287,6 +289,7 @@ def _open(request: DecodeRequest, sampling: Sampling | None) -> Model:
             exported, {"model": _checksum(exported.folder / "variables" / "variables.index"), **search}, [], []
         )
     from t2t_lite.decoding.graph_store import keep_search
+    from t2t_lite.runs.open_run import read_shortlist
     from t2t_lite.runs.scores_file import describe_weights
 
     runs = request.runs
@@ -303,6 +306,8 @@ def _open(request: DecodeRequest, sampling: Sampling | None) -> Model:
         run.translator.ban(request.banned_words)
     if request.replace_unk:
         run.translator.start_replacing()
+    if request.shortlist:
+        run.translator.shorten(read_shortlist(run))
     if not request.given_files:
         keep_search(run.translator)
     lines = run.store().text(request.split)[0] if request.split else []

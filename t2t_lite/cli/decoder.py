@@ -11,7 +11,12 @@ from t2t_lite.groups import DECODE, MOST_HYPOTHESES, OF_OUTPUTS
 # The flags for what is fixed in an exported model.
 _RUN_FLAGS = (
     *("checkpoint", "usr_dir", "trust_run", "split", "precision", *OF_OUTPUTS, *flags.SAMPLER_FLAGS, "decode"),
-    *("constraints", "banned_words", "replace_unk", "quality"),
+    *("constraints", "banned_words", "replace_unk", "shortlist", "quality"),
+)
+# The flags that do not go with --shortlist.
+_NO_SHORTLIST = (
+    *("sampler", "mbr_samples", "prefix", "constraints", "banned_words"),
+    *("word_scores", "quality"),  # of the probabilities among all pieces, which do not add up to the output's score
 )
 
 
@@ -131,6 +136,13 @@ def _add_word_flags(parser: common.Parser) -> None:
         help="write, in the place of a word with an unknown piece, the word of the source that has the most attention",
     )
 
+    parser.add_argument(
+        "--shortlist",
+        action="store_true",
+        help="choose among the pieces that shortlist.npz of the run has for a line, which takes less time; make it "
+        "with t2t-lite-shortlist",
+    )
+
 
 def _add_mbr_flags(parser: common.Parser) -> None:
     parser.add_argument(
@@ -175,6 +187,8 @@ def _check_flags(parser: common.Parser) -> None:
     flags.check_sampler_flags(parser)
     if {"--sampler", "--mbr_samples"} & given.keys():
         parser.refuse(["constraints"], "is of beam search, and does not go with --sampler or --mbr_samples")
+    if "--shortlist" in given:
+        parser.refuse(_NO_SHORTLIST, "does not go with --shortlist")
     flags.check_runner_flags(parser)
     _check_mbr_flags(parser)
     if given.get("--runner") == "beam":
@@ -218,7 +232,7 @@ def _check_mbr_flags(parser: common.Parser) -> None:
 def decode_request(args: argparse.Namespace) -> DecodeRequest:
     """Returns what the flags ask for."""
     form = "split_sentences target_language nbest json pretty alignments prefix word_scores quality mbr_samples"
-    form += " constraints replace_unk dropout_passes"
+    form += " constraints replace_unk shortlist dropout_passes"
     names = ["saved_model", "input", "split", "output", "resume", *form.split()]
     return DecodeRequest(
         runs=None if args.saved_model else common.open_request(args),

@@ -26,6 +26,11 @@ def length_penalty(length: Any, alpha: float, form: str = "gnmt") -> Any:
     return tf.pow(length if form == "power" else (5.0 + length) / 6.0, alpha)
 
 
+def fewest_candidates(beam_size: int, never: Collection[int]) -> int:
+    """Returns how many of the likeliest symbols a step looks at: symbols that are no output may be among them."""
+    return 2 * beam_size + len(never)
+
+
 def beam_search(
     model: Any,
     source: Any,
@@ -43,6 +48,7 @@ def beam_search(
     rules: Rules = NO_RULES,
     prefix: Any = None,
     kind: Callable[..., BeamSearch] | None = None,
+    candidates: Any = None,
 ) -> tuple[Any, Any]:
     """Finds the outputs of highest log-probability / length_penalty.
 
@@ -69,6 +75,8 @@ def beam_search(
             lowers them.
         prefix: see `Search.force`; scores are of whole outputs. None: outputs may begin with anything.
         kind: makes a search that chooses hypotheses in another way; None: `BeamSearch`.
+        candidates: see `Search.shorten`, at least `fewest_candidates`; log-probabilities are those among them. They
+            go with none of jit, constraints, rules, prefix and kind. None: all symbols.
 
     Returns:
         int32 [B, K, L], best first, ended by 1 and padded with 0; float32 [B, K] scores. An unfinished hypothesis has
@@ -80,6 +88,8 @@ def beam_search(
         search.form, search.never = form, tuple(never)
         if prefix is not None:
             search.force(prefix)
+        if candidates is not None:
+            search.shorten(candidates)
         with prepare_weights(model, prepack=prepack, jit=jit):
             return search.run()
 
@@ -165,9 +175,10 @@ class BeamSearch(Search):
         if penalises:
             values = tf.nn.log_softmax(logits) if self.beam_size > 1 else logits
             logits = self.rules.penalise(values, beams["alive"], beams["index"])
-        # More than are needed: symbols that are no output may be among them.
-        number = min(2 * self.beam_size + len(self.never), logits.shape[-1])
-        largest = tf.math.top_k if self.jit else top_k
+        number = fewest_candidates(self.beam_size, self.never)
+        shortlisted = "candidates" in fixed
+        number = number if shortlisted else min(number, logits.shape[-1])
+        largest = tf.math.top_k if self.jit or shortlisted else top_k
         best, symbols = largest(self._permit(fixed, beams, logits), number)
         if not self.restricted:
             # Log-probabilities are computed from that of the best symbol, whose probability is never too small for
@@ -178,6 +189,8 @@ class BeamSearch(Search):
             logp = best
         else:
             logp = best - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+        if shortlisted:
+            symbols = tf.maximum(tf.gather(fixed["candidates"], symbols, batch_dims=1), PAD)
         logp += beams["alive_logp"][:, :, None]
         for symbol in self.never:
             logp = tf.where(tf.equal(symbols, symbol), _NEVER, logp)

@@ -10,7 +10,8 @@ Legend: B sentences, K hypotheses of a sentence, L longest output.
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,10 @@ import tensorflow as tf
 
 from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.rules import NO_RULES, Rules
+from t2t_lite.errors import UsageError
 from t2t_lite.ids import PAD
+from t2t_lite.layers.functions import use
+from t2t_lite.ops.shortlisted import gather_softmax, no_shortlist, shortlisted_logits
 
 State = dict[str, Any]
 
@@ -31,9 +35,10 @@ class Search(abc.ABC):
     one handles both cases.
 
     `fixed` holds what the inner loop does not change, with a row for each sentence still in the batch: "rows" in the
-    result, "max_lengths", the "model"'s own, and after `force` the "prefix" [B, P + 1]. `beams` holds the rest: "index"
-    of the step, "done" [B], "alive" [B, K, L] (the unfinished hypotheses), the model's "state", and the states of all
-    "constraints". A subclass adds its own.
+    result, "max_lengths", the "model"'s own, after `force` the "prefix" [B, P + 1], and after `shorten` the
+    "candidates" [B, C] and their "softmax" layers. `beams` holds the rest: "index" of the step, "done" [B], "alive" [B,
+    K, L] (the unfinished hypotheses), the model's "state", and the states of all "constraints". A subclass adds its
+    own.
 
     Args:
         model: a `models.base.Model`.
@@ -87,6 +92,11 @@ class Search(abc.ABC):
         """Lets the outputs begin with `prefix`, int32 [B, P], padded with 0; P is less than their longest length."""
         self.fixed["prefix"] = tf.pad(prefix, [[0, 0], [0, 1]])
         self.restricted = True
+
+    def shorten(self, candidates: Any) -> None:
+        """Lets each output have its own `candidates` alone, int32 [B, C], filled up with -1; see `Shortlist`."""
+        self.fixed["candidates"] = candidates
+        self.fixed["softmax"] = tuple(gather_softmax(m, candidates) for m in self.model.members().values())
 
     @abc.abstractmethod
     def _step(self, fixed: State, beams: State) -> State:
@@ -161,12 +171,21 @@ class Search(abc.ABC):
         return ids, scores
 
     def _logits(self, fixed: State, beams: State) -> tuple[Any, Any]:
-        """The model's float32 logits [B, K, V] of this step, and its state after it."""
+        """The model's float32 logits [B, K, V] of this step, or [B, K, C] of candidates, and its state after it."""
         index = beams["index"]
         previous = tf.where(index > 0, beams["alive"][:, :, tf.maximum(index - 1, 0)], PAD)
-        logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
+        with use(self._softmax_layers(fixed)):
+            logits, state = self.step_model(previous, index, fixed["model"], beams["state"])
+        if "candidates" in fixed and logits.shape[-1] is not None:
+            raise UsageError(no_shortlist(self.model))
         # Changes no value. Without it TensorFlow's optimizer would cast bfloat16 logits for each use in another shape.
         return tf.ensure_shape(logits, logits.shape), state
+
+    def _softmax_layers(self, fixed: State) -> Iterator[tuple[Any, Any]]:
+        """Yields, after `shorten`, each model and what stands for its softmax layer."""
+        if "softmax" in fixed:
+            for model, part in zip(self.model.members().values(), fixed["softmax"], strict=True):
+                yield model, functools.partial(shortlisted_logits, part)
 
     def _permit(self, fixed: State, beams: State, logits: Any) -> Any:
         """The logits, minus infinity for symbols that may not come next; the same tensor if any may.

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.alignments import Alignment, align, check_aligns
 from t2t_lite.decoding.banned_words import BannedWords
-from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.beam_search import beam_search, fewest_candidates
 from t2t_lite.decoding.constraint import Constraint
 from t2t_lite.decoding.coverage import check_attends, rank_by_coverage, source_attention
 from t2t_lite.decoding.diverse import DiverseSearch
@@ -32,9 +32,12 @@ from t2t_lite.decoding.tree_constraint import TreeConstraint
 from t2t_lite.errors import UsageError
 from t2t_lite.groups import LATER, OF_OUTPUTS, DecodeGroup
 from t2t_lite.ids import PAD
+from t2t_lite.models.base import Model
 from t2t_lite.ops.int8 import int8_matrices
+from t2t_lite.ops.shortlisted import no_shortlist
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.codec import Outputs
+from t2t_lite.text.shortlist import Shortlist
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.mbr import MinimumBayesRisk
@@ -63,6 +66,7 @@ class Translator(LineTranslator):
         sampling: beam_size outputs of each line are drawn instead of searched for; set it before the first translation.
         mbr: how the best of beam_size outputs are chosen; None: they are as they are found.
         banned: what no output writes; see `ban`.
+        shortlist: whose pieces outputs have; see `shorten`; None: all pieces.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class Translator(LineTranslator):
         self.prepack = False
         self.sampling: Sampling | None = None
         self.banned: BannedWords | None = None
+        self.shortlist: Shortlist | None = None
         self._replacer: UnknownReplacer | None = None
         self.mbr: MinimumBayesRisk | None = None
         what = f"the search of a {type(model).__name__}"
@@ -109,6 +114,11 @@ class Translator(LineTranslator):
     def with_word_scores(self) -> Self:
         if not self.is_text:
             raise UsageError("Scores of words and quality are of text, and this model writes trees. Leave them out.")
+        if self.shortlist:
+            raise UsageError(
+                "Scores of words and quality are of the probabilities among all pieces, which do not add up to a score "
+                "with a shortlist. Leave one of them out."
+            )
         return self
 
     def ban(self, words: Iterable[str]) -> None:
@@ -116,6 +126,29 @@ class Translator(LineTranslator):
         if not self.is_text:
             raise UsageError("banned_words is for text, and this model writes trees. Leave it out.")
         self.banned = BannedWords(words, self.target_vocabulary)
+
+    def shorten(self, shortlist: Shortlist) -> None:
+        """Lets outputs have the pieces of a shortlist alone from now on; after all else is set.
+
+        Raises:
+            UsageError: the search is of a kind that takes no shortlist.
+        """
+        others = {
+            "a parser, which writes trees": not self.is_text,
+            "XLA, which compiles searches on GPUs": self.search_graph.jit,
+            "a sampler": self.sampling,
+            "banned_words": self.banned,
+            "beam_groups": self.decode.beam_groups > 1,
+            **self._rules.changed(),
+        }
+        if other := next((name for name, there in others.items() if there), None):
+            raise UsageError(f"shortlist does not go with {other}. Leave one of them out.")
+        for member in self.model.members().values():
+            if type(member).logits is not Model.logits:
+                raise UsageError(no_shortlist(member))
+        self.shortlist = shortlist
+        what = f"the search of a {type(self.model).__name__} with a shortlist"
+        self.search_graph = SizedGraph(self._search_in_shortlist, PREFIX_SIGNATURE, jit=False, what=what)
 
     def start_replacing(self) -> None:
         """Lets outputs have words of the source for unknown pieces from now on; UsageError if that cannot be."""
@@ -151,7 +184,8 @@ class Translator(LineTranslator):
         precision = "int8" if int8_matrices(self.model) else self.model.compute_dtype
         found = {name: getattr(self.decode, name) for name in OF_OUTPUTS}
         usual = {name for name in LATER if found[name] == getattr(DecodeGroup, name)}
-        return {name: value for name, value in found.items() if name not in usual} | {"precision": precision}
+        found = {name: value for name, value in found.items() if name not in usual} | {"precision": precision}
+        return found if self.shortlist is None else {**found, "shortlist": self.shortlist.checksum}
 
     @property
     def search_signature(self) -> list[Any]:
@@ -168,6 +202,16 @@ class Translator(LineTranslator):
         """`search_from_prefix` for outputs that have `phrases`; see `PhraseConstraint`."""
         return self.search(source, early_stop, jit=jit, prefix=prefix, phrases=phrases)
 
+    def _search_in_shortlist(self, source: Any, early_stop: Any, candidates: Any) -> tuple[Any, Any]:
+        """`search` for outputs of `candidates`; see `Search.shorten`."""
+        return self.search(source, early_stop, candidates=candidates)
+
+    @property
+    def _never(self) -> tuple[int, ...]:
+        """The symbols that no output has."""
+        unknown = self.target_vocabulary.unknown
+        return (PAD,) if self.decode.unknown_output or unknown is None else (PAD, unknown)
+
     def search(
         self,
         source: Any,
@@ -176,6 +220,7 @@ class Translator(LineTranslator):
         jit: bool = False,
         prefix: Any = None,
         phrases: Any = None,
+        candidates: Any = None,
     ) -> tuple[Any, Any]:
         """`beam_search`, or `sample`, with this translator's model and settings; an export runs the same.
 
@@ -184,8 +229,9 @@ class Translator(LineTranslator):
             jit: the graph is for XLA.
             prefix: see `search_from_prefix`.
             phrases: see `PhraseConstraint`; None: none.
+            candidates: see `_search_in_shortlist`; None: all symbols.
         """
-        decode, unknown = self.decode, self.target_vocabulary.unknown
+        decode = self.decode
         constraints: list[Constraint] = []
         if self._grammar:
             constraints += [(InOrderConstraint if self._grammar.in_order else TreeConstraint)(self._grammar, sizes)]
@@ -196,7 +242,7 @@ class Translator(LineTranslator):
             "prepack": self.prepack and not jit,
             "constraints": constraints,
             "jit": jit,
-            "never": (PAD,) if decode.unknown_output or unknown is None else (PAD, unknown),
+            "never": self._never,
             "length_factor": decode.max_length_factor,
             "rules": self._rules,
             "prefix": prefix,
@@ -215,6 +261,7 @@ class Translator(LineTranslator):
             alpha=decode.length_penalty,
             early_stop=early_stop if not decode.coverage_penalty else False,  # all outputs of the beam are ranked
             form=decode.length_penalty_form,
+            candidates=candidates,
             **how,
         )
         if decode.coverage_penalty:
@@ -236,6 +283,9 @@ class Translator(LineTranslator):
         """
         if prefixes is not None and not self.is_text:
             raise UsageError("A prefix is the beginning of a text, and this model writes trees. Leave it out.")
+        if self.shortlist and (prefixes is not None or phrases is not None):
+            other = "constraints" if prefixes is None else "prefixes"
+            raise UsageError(f"shortlist does not go with {other}. Leave one of them out.")
         if prefixes is not None or phrases is not None:
             lengths = [self.longest_output(len(row)) for row in ids]
             pairs = zip(prefixes or [""] * len(ids), lengths, strict=True)
@@ -249,6 +299,8 @@ class Translator(LineTranslator):
         sizes = []
         if self._grammar:
             sizes = [np.array([self._size(line, row) for line, row in zip(lines, ids, strict=True)], np.int32)]
+        if self.shortlist:
+            sizes = [self.shortlist.candidates(ids, fewest_candidates(self.decode.beam_size, self._never))]
         outputs, scores = self.search_graph(pad(ids), early_stop, *sizes, tokens=self._budget.tokens)
         return outputs, scores
 

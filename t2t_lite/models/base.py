@@ -19,6 +19,7 @@ from keras import ops
 
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.dropout import draw_seed
+from t2t_lite.layers.functions import current
 from t2t_lite.layers.matmul import matmul
 from t2t_lite.layers.matrix import Matrix, matrices_of
 from t2t_lite.models.recipe_layer import of_config, to_config
@@ -307,7 +308,12 @@ class Model(keras.Model, abc.ABC):
         """Does nothing: the constructor makes all weights."""
 
     def logits(self, hidden: Any) -> Any:
-        """Returns float32 logits [..., V] for `hidden`; the product is computed in the precision of `hidden`."""
+        """Returns float32 logits [..., V] for `hidden`; the product is computed in the precision of `hidden`.
+
+        In a search with a shortlist they are [B, K, C], of the candidates of each sentence.
+        """
+        if (shortlisted := current(self)) is not self:
+            return shortlisted(hidden)
         table, bias = self.output()
         logits = ops.cast(matmul(hidden, table, transposed=True), "float32")
         return logits if bias is None else logits + ops.cast(bias, "float32")

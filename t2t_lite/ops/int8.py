@@ -71,8 +71,8 @@ class Int8Matrix(Matrix):
             product = multiply(rows, values, transpose_b=True)
             return columns(product * scales, (matrix.outputs for matrix in matrices))
         with tf.name_scope("int8"):
-            largest = tf.maximum(tf.reduce_max(tf.abs(rows), 1, keepdims=True), _TINY)
-            rounded = tf.cast(tf.round(rows * (LARGEST / largest)), tf.int8)
+            rounded, largest = round_rows(rows)
+            rounded = tf.cast(rounded, tf.int8)
             product = int8_product(rounded, values, scales, prepack=self._outer is not None) * (largest / LARGEST)
         return columns(product, (matrix.outputs for matrix in matrices))
 
@@ -84,7 +84,17 @@ class Int8Matrix(Matrix):
         return self._outer.once((dtype, "norm factors", self), make) if self._outer else make()
 
     def take(self, ids: Any) -> Any:
-        return tf.cast(tf.gather(self.values, ids), tf.float32) * tf.gather(self.scales, ids)[..., None]
+        return tf.cast(tf.gather(self.values, ids), tf.float32) * self.take_scales(ids)[..., None]
+
+    def take_scales(self, ids: Any) -> Any:
+        """Returns the scales of the outputs `ids`: int [...] -> float32 [...]."""
+        return tf.gather(self.scales, ids)
+
+
+def round_rows(rows: Any) -> tuple[Any, Any]:
+    """Returns rows [..., I] as whole numbers up to 127, and their largest numbers [..., 1], which are 127 there."""
+    largest = tf.maximum(tf.reduce_max(tf.abs(rows), -1, keepdims=True), _TINY)
+    return tf.round(rows * (LARGEST / largest)), largest
 
 
 def quantize(model: Any) -> None:

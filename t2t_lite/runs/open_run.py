@@ -26,6 +26,7 @@ from t2t_lite.runs.run_data import check_files, open_run_data
 from t2t_lite.runs.run_dir import RunSpec, make_model, read_run
 from t2t_lite.runs.scores_file import describe_weights
 from t2t_lite.text.any_vocabulary import AnyVocabulary
+from t2t_lite.text.shortlist import Shortlist
 
 _log = logging.getLogger("t2t_lite")
 
@@ -140,3 +141,9 @@ def open_runs(output_dirs: Sequence[str], **options: Any) -> OpenRun | OpenEnsem
     how: dict[str, Any] = {"outputs": own.outputs, "jit": own.search_graph.jit}
     translator = Translator(model, *first.vocabularies, first.spec.hparams.decode, **how)
     return OpenEnsemble(first, tuple(runs), model, translator)
+
+
+def read_shortlist(run: OpenRun | OpenEnsemble) -> Shortlist:
+    """Returns the shortlist of a run, or of the first one of an ensemble; raises as `Shortlist.read`."""
+    first = run.first if isinstance(run, OpenEnsemble) else run
+    return Shortlist.read(first.output_dir, *first.vocabularies)

@@ -18,7 +18,8 @@ from tests.cli import evaluated
 from tests.importers.marian_golden import GOLDEN
 
 COMMANDS = (
-    "trainer datagen decoder synthesize eval avg_checkpoints exporter importer compare query insights demo".split()
+    *"trainer datagen decoder synthesize eval avg_checkpoints exporter importer".split(),
+    *"compare query insights demo shortlist".split(),
 )
 
 
