@@ -28,7 +28,7 @@ _USE = {
 # Flags of t2t-lite-decoder for what no export has.
 _NOT_EXPORTED = (
     *("constraints", "replace_unk", "decode", "mbr_samples", "mbr_utility", *flags.SAMPLER_FLAGS),
-    *("word_scores", "quality"),
+    *("quality", "dropout_passes", "shortlist"),
 )
 
 
@@ -39,8 +39,8 @@ def main(argv: list[str] | None = None) -> int:
         f"--{name}": f"No export has it; t2t-lite-decoder --output_dir=RUN --{name} does." for name in _NOT_EXPORTED
     }
     parser.elsewhere |= {
-        f"--{name}": f"It is given to t2t-lite-decoder --saved_model=DIR; here, --signatures={signature} is asked for."
-        for name, signature in (("prefix", "prefix"), ("alignments", "alignments"), ("nbest", "nbest"))
+        f"--{name}": f"It is given to t2t-lite-decoder --saved_model=DIR; here, --signatures={name} is asked for."
+        for name in ("prefix", "alignments", "nbest", "word_scores")
     }
     args = parser.parse(argv)
     return common.run(lambda: _run(args), "interrupted; nothing was exported.", args=args)
