@@ -107,7 +107,7 @@ def _wait(job: Job, condition: Callable[[], object]) -> None:
         time.sleep(0.001)
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_two_workers_of_one_machine_train_in_a_store(flags: list[str], disk: Place) -> None:
     """Each has a copy of its own of the run, in which the chief has prepared the data."""
     job = disk.start(*flags, "--train_steps=2", machines="aa")
