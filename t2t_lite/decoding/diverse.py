@@ -85,7 +85,7 @@ class DiverseSearch(BeamSearch):
         best, worst = (self._by_group(scores, reduce) for reduce in (tf.reduce_max, tf.reduce_min))
         of_all = tf.reduce_max(best, 1, keepdims=True)
         to_beat = tf.where(self.early_stop, tf.repeat(of_all, tf.shape(best)[1], 1), worst)
-        settled = ((to_beat >= could_reach) & (to_beat > _NEVER)) | tf.equal(could_reach, _NEVER)  # none can go on
+        settled = ((to_beat >= could_reach) & (to_beat > _NEVER)) | tf.equal(could_reach, _NEVER)  # none can continue
         return (length >= fixed["max_lengths"]) | tf.reduce_all(settled, 1)
 
     def _by_group(self, values: Any, reduce: Any) -> Any:

@@ -37,7 +37,7 @@ def test_workers_have_the_shortlist(tmp_path: Path) -> None:
         if name == "beam":
             decode_on(_ByHand(), request)
         else:
-            # So --resume refuses to go on with another one.
+            # So --resume refuses to resume with another one.
             settings = decode(request)["settings"]
             assert settings.get("shortlist") == (sha256_of(folder / NAME) if shortens else None)
         outputs.append((tmp_path / name).read_text("utf-8"))
