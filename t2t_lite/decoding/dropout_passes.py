@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.piece_scores import piece_log_probs
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.errors import UsageError
 from t2t_lite.layers.dropout import Dropout
@@ -41,10 +42,9 @@ class DropoutPasses:
             raise UsageError("dropout_passes needs a model with dropout, and the recipe of this one has none.")
 
         def means(source: Any, target: Any, first: Any, jit: bool = False) -> tuple[Any]:
-            logits = model({"source": source, "target": target}, seed=tf.stack([*_SEED, first]))
-            values = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
-            is_piece = tf.cast(target > 0, tf.float32)
-            return (tf.reduce_sum(values * is_piece, 1) / tf.maximum(tf.reduce_sum(is_piece, 1), 1),)
+            values = piece_log_probs(model, source, target, tf.stack([*_SEED, first]))
+            pieces = tf.math.count_nonzero(target, axis=1, dtype=tf.int32)
+            return (tf.reduce_sum(values, 1) / tf.cast(tf.maximum(pieces, 1), tf.float32),)
 
         ids = tf.TensorSpec([None, None], tf.int32)
         what = f"the passes of a {type(model).__name__} with dropout"

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.decoding.dropout_passes import DropoutPasses
 from t2t_lite.decoding.line_translator import Hypothesis, LineTranslator
 from t2t_lite.decoding.memory import TokenBudget
+from t2t_lite.decoding.piece_scores import piece_entropies, piece_log_probs
 from t2t_lite.decoding.quality import QualityEstimate
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.decoding.translate import SEARCH_SIGNATURE, Translator, pad
 from t2t_lite.decoding.word_scores import WordScores, word_scores
 from t2t_lite.errors import DataError, UsageError
-from t2t_lite.ids import EOS, PAD
+from t2t_lite.ids import EOS
 from t2t_lite.ops import threads
 from t2t_lite.text.any_vocabulary import AnyVocabulary
 from t2t_lite.text.unknown_pieces import UnknownPieces
@@ -48,27 +48,6 @@ class PairScore:
     def perplexity(self) -> float:
         """Perplexity per piece; NaN if there are no pieces."""
         return math.exp(min(-self.log_prob / self.tokens, 700.0)) if self.tokens else math.nan
-
-
-def piece_log_probs(model: Any, source: Any, target: Any) -> Any:
-    """int32 [B, S], int32 [B, T], both padded -> float32 [B, T], of each piece after those before it; 0 for padding."""
-    logits = model({"source": source, "target": target})
-    logp = tf.gather(logits, target, batch_dims=2) - tf.reduce_logsumexp(logits, -1)
-    return tf.where(tf.not_equal(target, PAD), logp, 0.0)
-
-
-def piece_entropies(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
-    """As `piece_log_probs`, and the entropy of the distribution that each piece is of, float32 [B, T], in nats."""
-    logp = tf.nn.log_softmax(model({"source": source, "target": target}))
-    entropies = -tf.reduce_sum(tf.math.multiply_no_nan(logp, tf.exp(logp)), -1)
-    is_piece = tf.not_equal(target, PAD)
-    return tuple(tf.where(is_piece, values, 0.0) for values in (tf.gather(logp, target, batch_dims=2), entropies))
-
-
-def log_probs(model: Any, source: Any, target: Any) -> tuple[Any, Any]:
-    """int32 [B, S], int32 [B, T], both padded -> float32 [B] log-probabilities, int32 [B] pieces, EOS included."""
-    values = piece_log_probs(model, source, target)
-    return tf.reduce_sum(values, 1), tf.math.count_nonzero(target, axis=1, dtype=tf.int32)
 
 
 def score(

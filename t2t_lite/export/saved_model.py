@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.decoding.alignments import align, check_aligns
-from t2t_lite.decoding.score import log_probs, piece_log_probs
+from t2t_lite.decoding.piece_scores import log_probs, piece_log_probs
 from t2t_lite.decoding.translate import PREFIX_SIGNATURE, Translator
 from t2t_lite.errors import UsageError
 from t2t_lite.export.export_folder import DEFAULT_SIGNATURES

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.decoding import sampling
+from t2t_lite.decoding.piece_scores import log_probs
 from t2t_lite.decoding.rules import NO_RULES, Rules
 from t2t_lite.decoding.sampling import Sampling, sample, seed_variable, sentence_keys, uniform
-from t2t_lite.decoding.score import log_probs
 from t2t_lite.errors import UsageError
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.rnn import Rnn

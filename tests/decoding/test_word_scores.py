@@ -7,7 +7,8 @@ import pytest
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import length_penalty
-from t2t_lite.decoding.score import piece_entropies, score, score_outputs
+from t2t_lite.decoding.piece_scores import piece_entropies
+from t2t_lite.decoding.score import score, score_outputs
 from t2t_lite.decoding.sentence_translator import SentenceTranslator
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.decoding.word_scores import word_scores

@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from t2t_lite import config
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.piece_scores import log_probs
 from t2t_lite.decoding.rules import Rules
 from t2t_lite.decoding.sampling import Sampling, sample
-from t2t_lite.decoding.score import log_probs
 from t2t_lite.decoding.search import longest_output
 from t2t_lite.decoding.sized_graph import SizedGraph
 from t2t_lite.models.base import Model

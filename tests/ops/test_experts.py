@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from t2t_lite import registry
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.piece_scores import log_probs
 from t2t_lite.decoding.sampling import Sampling, sample
-from t2t_lite.decoding.score import log_probs
 from t2t_lite.decoding.translate import Translator
 from t2t_lite.export.export_folder import SIGNATURES
 from t2t_lite.export.saved_model import ServedModel
