@@ -25,6 +25,7 @@ from t2t_lite.samplers.base import Sampler
 # Samples that share a row of the search. In a row each sees the KV cache's slots of all, so that time would grow with
 # the square of their number; a row of few would multiply with few rows at once.
 _GROUP = 16
+_BLOCK = 128  # symbols whose probabilities are added up before it is known in which block a point lies
 _AT_ONCE = 512  # samples drawn at the same time, if no more than a group of each sentence: this bounds the memory
 
 
@@ -193,6 +194,8 @@ class _Sampling(Search):
 def draw(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (PAD,)) -> Any:
     """Draws a symbol for each row, where its cumulative probability passes a point; those of `never` are never drawn.
 
+    The sums are in float64, first of blocks, then within one: a running sum over all symbols would take most of a step.
+
     Args:
         logits: float32 [R, V].
         points: float64 [R], in [0, 1).
@@ -204,8 +207,22 @@ def draw(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (P
     for symbol in never:
         logits = tf.where(places == symbol, -float("inf"), logits)
     probabilities = tf.nn.softmax(sampler(logits))
-    cumulative = tf.cumsum(tf.cast(probabilities, tf.float64), axis=-1)
-    return tf.math.count_nonzero(cumulative <= points[:, None] * cumulative[:, -1:], axis=-1, dtype=tf.int32)
+    size = logits.shape[-1]
+    blocks = -(-size // _BLOCK)
+    by_block = tf.reshape(tf.pad(probabilities, [[0, 0], [0, blocks * _BLOCK - size]]), [-1, blocks, _BLOCK])
+    ends = tf.cumsum(tf.reduce_sum(tf.cast(by_block, tf.float64), -1), axis=-1)
+    points = points[:, None] * ends[:, -1:]
+    block = _passed(ends, points)
+    points -= tf.gather(tf.pad(ends, [[0, 0], [1, 0]]), block, batch_dims=1)[:, None]
+    within = tf.cumsum(tf.cast(tf.gather(by_block, block, batch_dims=1), tf.float64), axis=-1)
+    # Both sums of a block are rounded, so a point at its end may lie beyond the second one.
+    points = tf.minimum(points, tf.math.nextafter(within[:, -1:], tf.zeros([], tf.float64)))
+    return block * _BLOCK + _passed(within, points)
+
+
+def _passed(ends: Any, points: Any) -> Any:
+    """Returns int32 [R]: how many of `ends` [R, N] are not beyond a row's point [R, 1]."""
+    return tf.math.count_nonzero(ends <= points, axis=-1, dtype=tf.int32)
 
 
 def sentence_keys(source: Any, seed: Any) -> Any:

@@ -174,6 +174,23 @@ def test_samples_are_as_frequent_as_they_are_probable(temperature: float) -> Non
     assert other > 3 * categories + 4 * (2 * categories) ** 0.5  # a wrong temperature would show
 
 
+@pytest.mark.commit
+@pytest.mark.parametrize(("size", "sampler"), [(30, "random"), (1_000, "random"), (1_000, "top_k"), (4_096, "nucleus")])
+def test_a_symbol_is_where_the_running_sum_of_probabilities_passes_the_point(size: int, sampler: str) -> None:
+    random = np.random.default_rng(1)
+    logits = (3 * random.normal(size=(600, size))).astype("float32")
+    points = np.concatenate([random.uniform(size=400), np.full(100, 0.0), np.full(100, 1 - 2.0**-52)])
+    made = make_sampler(sampler, {})
+    found = sampling.draw(made, tf.constant(logits), tf.constant(points), (PAD,)).numpy()
+    logits[:, PAD] = -np.inf
+    probabilities = tf.nn.softmax(made(tf.constant(logits))).numpy().astype("float64")
+    sums = np.cumsum(probabilities, axis=1)
+    wanted = (sums <= points[:, None] * sums[:, -1:]).sum(axis=1)
+    np.testing.assert_array_equal(found[:500], wanted[:500])  # the last points lie within the rounding of an end
+    assert (np.take_along_axis(probabilities, found[:, None], 1) > 0).all()
+    assert len(set(found.tolist())) > 20
+
+
 def test_points_are_uniform() -> None:
     sources = list(itertools.product(range(2, 12), repeat=2))
     keys = sentence_keys(tf.constant(sources), 1)
