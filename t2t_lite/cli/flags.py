@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.cli import common
 from t2t_lite.config import read_overrides
 from t2t_lite.data.input_texts import read_texts
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.groups import MOST_HYPOTHESES, OF_BEAM_SEARCH
 from t2t_lite.runs.data_request import FLAG_OPTIONS, DataRequest
 from t2t_lite.runs.recipe_request import RecipeRequest
@@ -255,8 +255,12 @@ def add_banned_words_flag(parser: common.Parser) -> None:
 
 
 def read_banned_words(path: str | None) -> tuple[str, ...]:
-    """Returns the words of a file, without blank lines; DataError if it cannot be read."""
-    return () if path is None else tuple(filter(str.strip, read_texts(path)))
+    """Returns the words of a file, without blank lines; DataError if it has none or cannot be read."""
+    if path is None:
+        return ()
+    if words := tuple(filter(str.strip, read_texts(path))):
+        return words
+    raise DataError(f"--banned_words={path} has no words. Write one on each line, or leave out the flag.")
 
 
 def add_runner_flags(parser: common.Parser, what: str) -> None:

@@ -38,8 +38,10 @@ class UnknownReplacer:
         first, last = int(bool(label)), len(source) - 1  # without the label and the end symbol
         of_source = self._words(self._source, source[first:last])
         words = text.split()
-        if len(words) != len(of_source):  # the line was cut, or the vocabulary parts words in another way
-            words = [self._source.text_of(ids) for ids in of_source]
+        if len(words) != len(of_source):
+            [whole] = self._source.encode_source([line])  # more than `source` if that was cut
+            if len(words) != len(self._words(self._source, whole[first:])):  # the vocabulary parts words in another way
+                words = [self._source.text_of(ids) for ids in of_source]
         owners = [number for number, ids in enumerate(of_source) for _ in ids]
         parts: list[str] = []
         known: list[int] = []

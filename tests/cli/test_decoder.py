@@ -15,8 +15,9 @@ import pytest
 
 from t2t_lite.cli import decode, decoder
 from t2t_lite.cli.decode import DecodeRequest
+from t2t_lite.cli.flags import read_banned_words
 from t2t_lite.cli.partial_output import PartialOutput
-from t2t_lite.errors import UsageError
+from t2t_lite.errors import DataError, UsageError
 from t2t_lite.runs.open_request import OpenRequest
 from tests.cli import untrained
 
@@ -242,3 +243,13 @@ def test_what_is_wrong_is_told_before_anything_is_loaded(
     ):
         assert decoder.main([*flags, *wrong]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_banned_words_are_the_lines_of_a_file_and_some_must_be_there(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("Hund\n \nder Hund\n", encoding="utf-8")
+    assert read_banned_words(str(path)) == ("Hund", "der Hund")
+    assert read_banned_words(None) == ()
+    path.write_text("\n \n", encoding="utf-8")
+    with pytest.raises(DataError, match="words.txt has no words. Write one on each line, or leave out the flag"):
+        read_banned_words(str(path))

@@ -48,10 +48,10 @@ def test_a_word_with_an_unknown_piece_is_the_word_that_it_attends_to(kind: str) 
         weights = _attends(target, {t: at for t, i in enumerate(target) if i == UNK}, len(source))
         assert UnknownReplacer(vocabulary, vocabulary).replace(line, source, target, weights) == (wanted or text)
     target = [*vocabulary.encode("Łódź"), EOS]
-    cut = [*source[: at + 1], EOS]  # the last word is cut, so that words are made from pieces
-    found = UnknownReplacer(vocabulary, vocabulary).replace(line, cut, target, _attends(target, {0: 0, 1: 0}, len(cut)))
-    first = source[: len(vocabulary.encode("der"))]
-    assert found == vocabulary.text_of(first) == "der"
+    cut = [*source[: at + 1], EOS]  # within a word, whose other pieces are not there
+    for place, wanted in ((0, "der"), (at, "Łódź,")):
+        weights = _attends(target, dict.fromkeys(range(len(target)), place), len(cut))
+        assert UnknownReplacer(vocabulary, vocabulary).replace(line, cut, target, weights) == wanted
 
 
 def test_neither_label_nor_end_stand_for_a_word() -> None:
