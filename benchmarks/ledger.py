@@ -177,7 +177,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
     """Like `matrix_products`, for 8-bit integers; the second matrix stays the same."""
     import tensorflow as tf
 
-    from t2t_lite.ops.int8_product import int8_product
+    from t2t_lite.ops.int8_product import Columns, int8_product
 
     calls: list[tuple[Callable[[], Any], float]] = []
     for m, k, n in PRODUCTS:
@@ -185,7 +185,7 @@ def int8_products() -> list[tuple[Callable[[], Any], float]]:
 
         @tf.function(autograph=False)
         def product(a: Any, b: Any) -> Any:
-            return int8_product(a, b, tf.ones(b.shape[:1]), prepack=True)
+            return int8_product(a, Columns.make(b, tf.ones(b.shape[:1])), prepack=True)
 
         def multiply(_: int, product: Any = product, m: int = m, k: int = k, n: int = n, repeats: int = repeats) -> Any:
             a, b = tf.ones([m, k], tf.int8), tf.ones([n, k], tf.int8)

@@ -25,7 +25,7 @@ import tensorflow as tf
 from t2t_lite.errors import DataError, UsageError
 from t2t_lite.layers.matrix import Matrix, find_weight_ids, matrices_of, norm_factors
 from t2t_lite.ops.int8_expanded import expanded_matrices
-from t2t_lite.ops.int8_product import LARGEST, int8_product, is_exact_here
+from t2t_lite.ops.int8_product import LARGEST, Columns, int8_product, is_exact_here
 from t2t_lite.ops.outer_graph import OuterGraph
 from t2t_lite.ops.packed import columns
 from t2t_lite.ops.prepacked import prepacked_product
@@ -63,17 +63,18 @@ class Int8Matrix(Matrix):
             arrays = [matrix.values for matrix in matrices]
             if (expanded := expanded_matrices()) is not None:
                 return expanded.read(arrays), scales
-            return tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values), scales
+            values = tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values)
+            return (values, scales) if values.dtype == tf.float32 else (Columns.make(values, scales), None)
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()
-        if values.dtype == tf.float32:
+        if not isinstance(values, Columns):
             multiply = prepacked_product if self._prepack else tf.matmul
             product = multiply(rows, values, transpose_b=True)
             return columns(product * scales, (matrix.outputs for matrix in matrices))
         with tf.name_scope("int8"):
             rounded, largest = round_rows(rows)
             rounded = tf.cast(rounded, tf.int8)
-            product = int8_product(rounded, values, scales, prepack=self._outer is not None) * (largest / LARGEST)
+            product = int8_product(rounded, values, prepack=self._outer is not None) * (largest / LARGEST)
         return columns(product, (matrix.outputs for matrix in matrices))
 
     def norm_factors(self, gains: Any, dtype: Any) -> Any:

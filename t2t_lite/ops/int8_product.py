@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import AttrValue
@@ -14,23 +14,42 @@ from t2t_lite.ops.graph import graph
 LARGEST = 127.0  # -128 has no counterpart
 
 
-def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
+class Columns(NamedTuple):
+    """What rows are multiplied with: made once for all steps of a search.
+
+    Attributes:
+        values: int8 [O, I]: TensorFlow's loops take no qint8.
+        bias: float32 [O], zeros.
+        least, largest: float32 [O], what -127 and 127 of a column stand for.
+    """
+
+    values: Any
+    bias: Any
+    least: Any
+    largest: Any
+
+    @classmethod
+    def make(cls, values: Any, scales: Any) -> Columns:
+        """Returns those of int8 `values` [O, I], without -128, whose product is multiplied by float32 `scales` [O]."""
+        return cls(values, tf.zeros(values.shape[:1]), -LARGEST * scales, LARGEST * scales)
+
+
+def int8_product(rows: Any, columns: Columns, *, prepack: bool) -> Any:
     """Multiplies 8-bit integers and adds up in 32 bits, exactly; in graphs only.
 
     TensorFlow puts this operation in place of a product of rounded numbers; none of its functions makes it directly.
 
     Args:
         rows: int8 [R, I], without -128.
-        columns: int8 [O, I], likewise.
-        scales: float32 [O].
+        columns: those of the matrix [O, I].
         prepack: from its first call on, the operation keeps what oneDNN makes of the columns before it multiplies. The
             columns must be the same in all calls. For few rows this preparation takes as long as the product.
 
     Returns:
         float32 [R, O]: rows times the transpose of columns, times scales.
     """
-    arrays = [tf.bitcast(rows, tf.qint8), tf.bitcast(columns, tf.qint8), tf.zeros(columns.shape[:1])]
-    ranges = [tf.constant(-LARGEST), tf.constant(LARGEST), -LARGEST * scales, LARGEST * scales]
+    arrays = [tf.bitcast(rows, tf.qint8), tf.bitcast(columns.values, tf.qint8), columns.bias]
+    ranges = [tf.constant(-LARGEST), tf.constant(LARGEST), columns.least, columns.largest]
     (product,) = (
         get_default_graph()
         .create_op(
@@ -54,7 +73,7 @@ def int8_product(rows: Any, columns: Any, scales: Any, *, prepack: bool) -> Any:
         )
         .outputs
     )
-    return tf.ensure_shape(product, [rows.shape[0], columns.shape[0]])
+    return tf.ensure_shape(product, [rows.shape[0], columns.values.shape[0]])
 
 
 def _types(tensors: list[Any]) -> AttrValue:
@@ -81,5 +100,6 @@ def is_exact() -> Any:
     Processors without VNNI add two products in 16 bits, which are too few.
     """
     rows, columns = tf.fill([2, 64], LARGEST), tf.fill([64, 64], LARGEST)
-    product = int8_product(tf.cast(rows, tf.int8), tf.cast(columns, tf.int8), tf.ones([64]), prepack=False)
+    made = Columns.make(tf.cast(columns, tf.int8), tf.ones([64]))
+    product = int8_product(tf.cast(rows, tf.int8), made, prepack=False)
     return tf.reduce_all(product == 64 * LARGEST**2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.ops.int8_product import int8_product
+from t2t_lite.ops.int8_product import Columns, int8_product
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,7 +26,7 @@ def test_products_are_exact_for_all_numbers_of_rows(inputs: int, outputs: int, p
 
     @tf.function(input_signature=[tf.TensorSpec([None, inputs], tf.int8)], autograph=False)
     def product(rows: Any) -> Any:
-        return int8_product(rows, tf.constant(columns), tf.constant(scales), prepack=prepack)
+        return int8_product(rows, Columns.make(tf.constant(columns), tf.constant(scales)), prepack=prepack)
 
     for number in (0, 1, 300, 4, 65, 1):
         rows = draw.integers(-127, 128, (number, inputs)).astype(np.int8)
