@@ -2,6 +2,9 @@
 
 Kasai et al. (2021, arXiv 2006.10369) move layers from the decoder to the encoder, and train on the outputs of a larger
 model (sequence-level distillation, Kim and Rush, 2016), which `t2t-lite-synthesize` writes.
+
+Layers are normalised before each sublayer: `multi30k_student` with post-norm had 6 BLEU on dev after 500 updates, and
+16 so (docs/multi30k.md).
 """
 
 from t2t_lite import config
@@ -13,11 +16,11 @@ from .tiny import multi30k, small
 
 @register_hparams
 def small_student() -> TransformerHParams:
-    """small with 12 + 2 layers: for what a larger model, such as base, wrote (Kasai et al., 2021)."""
-    return config.replace(small(), num_layers=12, num_decoder_layers=2)
+    """small with 12 + 2 layers, pre-norm: for what a larger model, such as base, wrote (Kasai et al., 2021)."""
+    return config.replace(small(), num_layers=12, num_decoder_layers=2, norm="pre")
 
 
 @register_hparams
 def multi30k_student() -> TransformerHParams:
-    """multi30k with 6 + 2 layers: for what one or several runs of multi30k wrote (Kasai et al., 2021)."""
-    return config.replace(multi30k(), num_layers=6, num_decoder_layers=2)
+    """multi30k with 6 + 2 layers, pre-norm: for what one or several runs of multi30k wrote (Kasai et al., 2021)."""
+    return config.replace(multi30k(), num_layers=6, num_decoder_layers=2, norm="pre")
