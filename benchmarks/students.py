@@ -98,7 +98,9 @@ def export(row: Row, run: str, folder: str) -> int:
     path = model_folder(row, folder)
     if not path.exists():
         flags = [f"--output_dir={run}", f"--format={form}", f"--export_dir={path}", f"--precision={row.precision}"]
-        subprocess.run([sys.executable, "-m", "t2t_lite.cli.exporter", *flags, "--quiet"], check=True)
+        subprocess.run(
+            [sys.executable, "-m", "t2t_lite.cli.exporter", *flags, "--quiet"], check=True, stdout=subprocess.DEVNULL
+        )
     [weights] = path.rglob("model.bin" if form == "ctranslate2" else "variables.data*")
     return weights.stat().st_size
 
