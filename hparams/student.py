@@ -3,8 +3,7 @@
 Kasai et al. (2021, arXiv 2006.10369) move layers from the decoder to the encoder, and train on the outputs of a larger
 model (sequence-level distillation, Kim and Rush, 2016), which `t2t-lite-synthesize` writes.
 
-Layers are normalised before each sublayer: `multi30k_student` with post-norm had 6 BLEU on dev after 500 updates, and
-16 so (docs/multi30k.md).
+They are pre-norm: `multi30k_student` had 16 BLEU on dev after 500 updates, and 6 with post-norm (docs/multi30k.md).
 """
 
 from t2t_lite import config

@@ -216,7 +216,7 @@ def draw(sampler: Sampler, logits: Any, points: Any, never: Collection[int] = (P
     points -= tf.gather(tf.pad(ends, [[0, 0], [1, 0]]), block, batch_dims=1)[:, None]
     within = tf.cumsum(tf.cast(tf.gather(by_block, block, batch_dims=1), tf.float64), axis=-1)
     # Both sums of a block are rounded, so a point at its end may lie beyond the second one.
-    points = tf.minimum(points, tf.math.nextafter(within[:, -1:], tf.zeros([], tf.float64)))
+    points = tf.minimum(points, within[:, -1:] * (1 - 2.0**-52))
     return block * _BLOCK + _passed(within, points)
 
 
