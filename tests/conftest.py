@@ -102,9 +102,20 @@ def shared_data() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def int8_machine() -> None:
-    """Skips the test on machines that do not multiply integers of 8 bits."""
+def exact_products() -> bool:
+    """Whether this machine multiplies integers of 8 bits."""
     from t2t_lite.ops.int8_product import is_exact_here
 
-    if not is_exact_here():
+    return is_exact_here()
+
+
+@pytest.fixture(scope="module")
+def int8_machine(exact_products: bool) -> Iterator[None]:
+    """Multiplies all int8 matrices as integers, small ones too; skips the test on machines that cannot."""
+    from t2t_lite.ops import int8
+
+    if not exact_products:
         pytest.skip("This machine has no exact products of 8-bit integers.")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(int8, "SMALL", 0)
+        yield

@@ -6,6 +6,9 @@ with is rounded in the same way just before the product. So the product of a row
 Processors without instructions for such products (VNNI) add them up wrongly, or slowly. There the integers are expanded
 to float32 and multiply rows that are not rounded: nearly as fast as float32, with outputs of which a few differ.
 
+A small matrix is expanded on every processor. It stays in a cache, so nothing is gained by reading less, and rounding
+the rows takes more operations than it saves.
+
 Gain (benchmarks/notebook.md): D3 takes 0.63 of the time of float32, D2 0.68, D1 0.71.
 
 Legend: R rows, I what is summed over, O outputs.
@@ -32,6 +35,7 @@ from t2t_lite.ops.prepacked import prepacked_product
 
 _log = logging.getLogger("t2t_lite")
 _LEAST_SHARE = 0.9  # below that, int8 would save little
+SMALL = 1 << 16  # numbers of a matrix that is multiplied as float32
 _TINY = 1e-30  # instead of the maximum of zeros
 
 
@@ -64,6 +68,8 @@ class Int8Matrix(Matrix):
             if (expanded := expanded_matrices()) is not None:
                 return expanded.read(arrays), scales
             values = tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values)
+            if math.prod(values.shape) <= SMALL:
+                values = tf.cast(values, tf.float32)
             return (values, scales) if values.dtype == tf.float32 else (Columns.make(values, scales), None)
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()

@@ -11,6 +11,7 @@ from t2t_lite import config
 from t2t_lite.layers.weight_norm import WeightNormLinear
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_hparams import TransformerHParams
+from t2t_lite.ops import int8
 from t2t_lite.ops.int8 import Int8Matrix, int8_matrices, quantize
 from t2t_lite.ops.outer_graph import OuterGraph
 from tests import reference
@@ -59,6 +60,22 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
         for one, whole in zip(products(rows[i : i + 1])[1:], together, strict=True):
             np.testing.assert_array_equal(one[0], whole[i])
     assert not alone[4].numpy().any()
+
+
+def test_rows_are_not_rounded_for_a_small_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(2)
+    matrices = [_matrix(draw, outputs) for outputs in (40, 7)]
+    monkeypatch.setattr(int8, "SMALL", 40 * 24)
+    rows = np.float32(draw.standard_normal((6, 24)))
+
+    @tf.function(autograph=False)
+    def products() -> list[Any]:
+        return [*matrices[0].multiply(rows), *matrices[0].multiply(rows, matrices[1])]
+
+    small, *large = products()
+    reference.assert_close(small.numpy(), np.float64(rows) @ _dense(matrices[0]), 1e-6)
+    for got, matrix in zip(large, matrices, strict=True):
+        reference.assert_close(got.numpy(), _rounded(rows) @ _dense(matrix), 1e-6)
 
 
 @pytest.mark.parametrize("prepack", [False, True])
