@@ -131,7 +131,7 @@ def search_graph(model: Any, beam: int, alpha: float = 0.6, extra: int = EXTRA, 
     return tf.function(search, input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
 
 
-def penalty(length: int, alpha: float) -> float:
+def penalty(length: Any, alpha: float) -> Any:
     """Wu et al. (2016), equation 14."""
     return ((5 + length) / 6) ** alpha
 
