@@ -34,7 +34,8 @@ class Board:
             for name, value in values.items():
                 if name != "step":
                     # FLOPs may be too large for an int64, and the perplexity of a diverging run for a float32.
-                    tf.summary.scalar(tag(name), float(np.clip(value, -_LARGEST, _LARGEST)))
+                    # TensorFlow keeps each Python number that it has ever made a tensor of, but no number of NumPy.
+                    tf.summary.scalar(tag(name), np.float32(np.clip(value, -_LARGEST, _LARGEST)))
             self._writer.flush()
 
     def samples(self, step: int, rows: Sequence[tuple[str, str, str]]) -> None:
