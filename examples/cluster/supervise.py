@@ -11,7 +11,8 @@ after a pause, which doubles up to --longest_pause as long as no new checkpoint 
 
 Exit status: 0 when the run is done; 2 for wrong flags, also if the first start refuses the trainer's; 1 after
 --restarts restarts without a new checkpoint; 128 + N after signal N, once the trainers have ended. It needs Python 3.10
-and nothing else; the machines need sh, and see the same folders.
+and nothing else, or t2t-lite's own Python for an --output_dir at a URL such as s3://models/base; the machines need sh,
+and see the same folders.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 LOCAL = ("localhost", "127.0.0.1")
 PROBE_SECONDS = 15.0
@@ -66,10 +68,10 @@ class Options:
     command: tuple[str, ...]
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder of the run's checkpoints."""
+    def checkpoints(self) -> str:
+        """The folder of the run's checkpoints, or its URL."""
         [run] = [flag.partition("=")[2] for flag in self.command if flag.startswith("--output_dir=")]
-        return Path(run, "checkpoints")
+        return f"{run.rstrip('/')}/checkpoints"
 
 
 class Supervisor:
@@ -210,10 +212,13 @@ class Supervisor:
             trainer.wait()
 
     def _newest(self) -> int:
-        """The step of the run's newest checkpoint; 0 if there is none."""
+        """The step of the run's newest checkpoint; 0 if there is none, or the folder cannot be read."""
         try:
-            names = os.listdir(self._options.checkpoints)
-        except OSError:
+            names = list_names(self._options.checkpoints)
+        except FileNotFoundError:
+            return 0
+        except Exception as error:  # each store has its own
+            say(f"the checkpoints cannot be listed: {error}")
             return 0
         return max((int(found[1]) for name in names if (found := re.fullmatch(r"model-(\d+)\.index", name))), default=0)
 
@@ -224,6 +229,21 @@ def _send(trainer: subprocess.Popen[bytes], name: str) -> None:
         trainer.stdin.flush()
     except OSError:  # it has ended
         pass
+
+
+def list_names(folder: str) -> list[str]:
+    """Returns the names of the files in a folder, or at a URL."""
+    if "://" not in folder:
+        return os.listdir(folder)
+    store, path = open_store(folder)
+    return [name.rpartition("/")[2] for name in store.ls(path, detail=False)]
+
+
+def open_store(url: str) -> tuple[Any, str]:
+    """Returns the file system of a URL, which asks the store each time, and the path there."""
+    import fsspec
+
+    return fsspec.core.url_to_fs(url, use_listings_cache=False)
 
 
 def say(text: str) -> None:
@@ -261,12 +281,16 @@ def read_options(arguments: Sequence[str]) -> Options:
     parser.add_argument(
         "--restarts", type=int, default=5, metavar="N", help="without a new checkpoint; default: %(default)s"
     )
-    parser.add_argument("command", nargs="+", help="the trainer's, after --; it must name --output_dir=DIR")
+    parser.add_argument("command", nargs="+", help="the trainer's, after --; it must name --output_dir")
     given = vars(parser.parse_args(arguments))
     options = Options(**{**given, "command": tuple(given["command"])})
-    runs = [flag for flag in options.command if flag.startswith("--output_dir=")]
-    if len(runs) != 1 or "://" in runs[0]:
-        parser.error("the trainer's command needs one --output_dir=DIR, a folder that this machine sees, too")
+    if sum(flag.startswith("--output_dir=") for flag in options.command) != 1:
+        parser.error("the trainer's command needs one --output_dir=DIR, a folder that this machine sees, too, or a URL")
+    if "://" in options.checkpoints:
+        try:
+            open_store(options.checkpoints)
+        except (ImportError, ValueError) as error:
+            parser.error(f"--output_dir is a URL: {error}. Run supervise.py with the Python that t2t-lite is in")
     return options
 
 

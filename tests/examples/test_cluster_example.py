@@ -22,7 +22,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/cluster"
 # Notes each start, and waits for what a test asks of it: the file "done", or "once", "fail" or "hang" with a worker's
 # index.
 TRAINER = """
-run=${1#--output_dir=}; mkdir -p "$run/checkpoints"
+run=${1#--output_dir=}; run=${run#file://}; mkdir -p "$run/checkpoints"
 index=${TF_CONFIG##*\\"index\\": }; index=${index%%\\}*}
 echo "$$ ${TF_CONFIG-}" >> "$run/starts"
 trap '[ -e "$run/hang$index" ] || { touch "$run/checkpoints/model-$(wc -l < "$run/starts").index"; exit 143; }' TERM
@@ -40,13 +40,15 @@ pytestmark = pytest.mark.commit
 class Supervised:
     """The supervisor of such a trainer, whose list of machines is the file `hosts`."""
 
-    def __init__(self, folder: Path, *flags: str, hosts: str = "localhost:3001\nlocalhost:3002 # a comment\n") -> None:
+    def __init__(
+        self, folder: Path, *flags: str, hosts: str = "localhost:3001\nlocalhost:3002 # a comment\n", url: str = ""
+    ) -> None:
         self.run, self.hosts = folder / "run", folder / "hosts"
         self.run.mkdir()
         self.hosts.write_text(hosts)
         (folder / "trainer.sh").write_text(TRAINER)
         command = [sys.executable, str(EXAMPLE / "supervise.py"), f"--hosts_file={self.hosts}", "--poll=0.1"]
-        command += ["--pause=0.05", *flags, "--", "sh", "trainer.sh", f"--output_dir={self.run}"]
+        command += ["--pause=0.05", *flags, "--", "sh", "trainer.sh", f"--output_dir={url}{self.run}"]
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
 
     def starts(self) -> list[tuple[int, Cluster | None]]:
@@ -152,8 +154,29 @@ def test_machines_that_do_not_answer_are_left_out(tmp_path: Path) -> None:
     assert "supervisor: starting on 1: here:3003\n" in said
 
 
-@pytest.mark.parametrize("flags", [[], ["--output_dir=s3://models/base"]])
-def test_without_an_output_dir_that_it_sees_it_says_what_is_missing(flags: list[str]) -> None:
+def test_a_run_at_a_url_is_restarted_as_long_as_checkpoints_come(tmp_path: Path) -> None:
+    job = Supervised(tmp_path, "--restarts=1", hosts="localhost\n", url="file://")
+    for starts in (1, 2, 3):
+        job.wait(lambda starts=starts: len(job.starts()) == starts)  # type: ignore[misc]
+        (job.run / "checkpoints" / f"model-{100 * starts}.index").touch()
+        (job.run / "once").touch()
+    job.wait(lambda: len(job.starts()) == 4)
+    (job.run / "done").touch()
+    status, said = job.end()
+    assert status == 0, said
+    assert re.findall(r"newest checkpoint is of step (\d+); restart in (\S+) s", said) == [
+        (f"{100 * starts}", "0.05") for starts in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ([], "needs one --output_dir=DIR, a folder that this machine sees, too, or a URL"),
+        (["--output_dir=s4://models/base"], "s4. Run supervise.py with the Python that t2t-lite is in"),
+    ],
+)
+def test_without_an_output_dir_that_it_sees_it_says_what_is_missing(flags: list[str], said: str) -> None:
     command = [
         sys.executable,
         str(EXAMPLE / "supervise.py"),
@@ -164,7 +187,7 @@ def test_without_an_output_dir_that_it_sees_it_says_what_is_missing(flags: list[
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "needs one --output_dir=DIR, a folder that this machine sees, too" in done.stderr
+    assert said in done.stderr
 
 
 def _print_config(tmp_path: Path) -> dict[str, str]:
