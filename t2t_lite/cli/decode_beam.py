@@ -51,6 +51,7 @@ class _DecodeSteps(ChunkSteps):
                     raise DataError("The model has changed since the command began. Start it again.")
                 _opened[self.key] = model
             translator = _opened[self.key].translator
+            translator.warn_again()  # whichever chunks this worker had before
             with _kept_warnings() as warnings:
                 text = translate_lines(self.request, translator, rows)
             return {"text": as_array(text), "warnings": pack(warnings)}

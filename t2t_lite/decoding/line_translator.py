@@ -190,6 +190,10 @@ class LineTranslator(abc.ABC):
         _warn_of_unmet(unmet, example)
         self.warn_of_unknown("source", unknown, self.source_vocabulary)
 
+    def warn_again(self) -> None:
+        """Lets what comes next bring the warnings that are given once: its lines are those of another command."""
+        self._warned_of.clear()
+
     def warn_of_unknown(self, kind: str, unknown: UnknownPieces, vocabulary: AnyVocabulary) -> None:
         """Warns of pieces that a vocabulary does not know, once for each kind, such as "source"."""
         if unknown.unknown and kind not in self._warned_of:

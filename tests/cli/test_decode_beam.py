@@ -117,7 +117,8 @@ def test_warnings_of_workers_are_shown_with_their_lines(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(decode_beam, "PART", 2)
-    (tmp_path / "in.en").write_text("a dog\n" * 3 + "a dog sees the cat " * 200 + "\n" + "the cat\n" * 2)
+    lines = ["a 日", "a dog", "a dog", "a dog sees the cat " * 200, "the 日", "the 日"]
+    (tmp_path / "in.en").write_text("\n".join(lines), encoding="utf-8")
     request = DecodeRequest(
         runs=OpenRequest(folders=(str(run),)), input=str(tmp_path / "in.en"), output=str(tmp_path / "out")
     )
@@ -125,10 +126,14 @@ def test_warnings_of_workers_are_shown_with_their_lines(
         decode_beam.decode_on(_ByHand(parts=3), dataclasses.replace(request))
     assert not caplog.messages
     decode_beam.decode_on(_ByHand(), request)  # by the parts alone
-    said = [text for text in caplog.messages if "max_source_length" in text]
-    assert said == [
+    said = [text for text in caplog.messages if "in.en" in text]
+    assert said[1] == (
         f"{tmp_path / 'in.en'}, lines 3 to 4: 1 of 2 inputs are longer than max_source_length=512 pieces; only their "
         "beginning is translated."
+    )
+    assert [text.partition(" of ")[0].rpartition("in.en, ")[2] for text in said[::2]] == [
+        "lines 1 to 2: 1",
+        "lines 5 to 6: 2",
     ]
 
 
