@@ -191,7 +191,7 @@ class LineTranslator(abc.ABC):
         self.warn_of_unknown("source", unknown, self.source_vocabulary)
 
     def warn_again(self) -> None:
-        """Lets what comes next bring the warnings that are given once: its lines are those of another command."""
+        """Lets the warnings that are given once be given again, as for the lines of another command."""
         self._warned_of.clear()
 
     def warn_of_unknown(self, kind: str, unknown: UnknownPieces, vocabulary: AnyVocabulary) -> None:

@@ -38,6 +38,10 @@ class SentenceTranslator(LineTranslator):
     def start_aligning(self) -> None:
         raise UsageError("Sentences that are translated one by one, and joined, have no alignment of the line.")
 
+    def warn_again(self) -> None:
+        super().warn_again()
+        self._of_sentences.warn_again()
+
     def source(self, line: str) -> str:
         return self._of_sentences.source(line)
 

@@ -68,9 +68,9 @@ class Int8Matrix(Matrix):
             if (expanded := expanded_matrices()) is not None:
                 return expanded.read(arrays), scales
             values = tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values)
-            if math.prod(values.shape) <= SMALL:
-                values = tf.cast(values, tf.float32)
-            return (values, scales) if values.dtype == tf.float32 else (Columns.make(values, scales), None)
+            if rounds_rows(values):
+                return Columns.make(values, scales), None
+            return tf.cast(values, tf.float32), scales
 
         values, scales = self._outer.once(matrices, join) if self._outer else join()
         if not isinstance(values, Columns):
@@ -96,6 +96,11 @@ class Int8Matrix(Matrix):
     def take_scales(self, ids: Any) -> Any:
         """Returns the scales of the outputs `ids`: int [...] -> float32 [...]."""
         return tf.gather(self.scales, ids)
+
+
+def rounds_rows(values: Any) -> bool:
+    """Whether rows are rounded before they are multiplied with the `values` of an `Int8Matrix`."""
+    return values.dtype == tf.int8 and math.prod(values.shape) > SMALL
 
 
 def round_rows(rows: Any) -> tuple[Any, Any]:

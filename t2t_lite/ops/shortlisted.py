@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.ops.batched_matmul import batched_matmul
-from t2t_lite.ops.int8 import Int8Matrix, round_rows
+from t2t_lite.ops.int8 import Int8Matrix, round_rows, rounds_rows
 from t2t_lite.ops.int8_product import LARGEST
 
 _NEVER = -float("inf")
@@ -39,7 +39,7 @@ def gather_softmax(model: Any, candidates: Any) -> dict[str, Any]:
     if not isinstance(table, Int8Matrix):
         rows = tf.cast(tf.gather(tf.convert_to_tensor(table), places), model.compute_dtype)
         return {**part, "rows": tf.cast(rows, tf.float32)}
-    if table.values.dtype == tf.float32:  # see `int8.expand`
+    if not rounds_rows(table.values):
         return {**part, "rows": table.take(places)}
     return {**part, "rows": tf.cast(tf.gather(table.values, places), tf.float32), "scales": table.take_scales(places)}
 
