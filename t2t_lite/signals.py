@@ -57,6 +57,7 @@ class StopSignals:
         self.received = 0
         self.notice = LAST_STEP
         self._deferred = False
+        self._raised: Stopped | None = None
         self._before: dict[int, Any] = {}  # handlers; empty until the context is entered
         self._other_writer: int | None = None  # of a pipe as ours, such as asyncio's; -1: there was none
 
@@ -92,9 +93,22 @@ class StopSignals:
     @contextlib.contextmanager
     def immediate(self) -> Iterator[None]:
         """Context inside `deferred` in which signals raise `Stopped`, including one recorded before."""
-        with self._mode(False):
+        with self._mode(False), self.not_lost():
             self.check()
             yield
+
+    @contextlib.contextmanager
+    def not_lost(self) -> Iterator[None]:
+        """Context in which an error after a `Stopped` was raised is that `Stopped`.
+
+        `keras.ops.shape` drops every exception, and the model that is being traced then fails for want of a shape.
+        """
+        try:
+            yield
+        except Exception as error:
+            if self._raised is not None:
+                raise self._raised from error
+            raise
 
     def ask(self, who: str) -> None:
         """Records SIGINT, which ends a run after its step, and prints who has asked for that."""
@@ -124,7 +138,8 @@ class StopSignals:
             return  # the process is ending already; raised here, it would break off what closes files
         self.received = self.received or number
         if not self._deferred:
-            raise Stopped(number, _INTERRUPTED)
+            self._raised = Stopped(number, _INTERRUPTED)
+            raise self._raised
 
     def _watch(self, reader: int) -> None:
         signals = 0

@@ -39,6 +39,49 @@ def test_a_signal_raises_with_its_status_and_the_handlers_come_back(number: int,
     assert [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)] == before
 
 
+class InterruptedSizes:
+    """Sizes as `tf.shape` gives them; a signal comes where one is looked up."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __getitem__(self, axis: int) -> None:
+        os.kill(os.getpid(), self.number)
+        time.sleep(0.1)
+
+
+def trace_interrupted(number: int) -> int:
+    """Traces a reshape to sizes of `keras.ops.shape`, which drops the exception of a signal that comes meanwhile."""
+    import tensorflow as tf
+    from keras import ops
+
+    signature = [tf.TensorSpec((None, 2))]
+    reshape = tf.function(lambda x: ops.reshape(x, (*ops.shape(x), 1)), input_signature=signature)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf, "shape", lambda x: InterruptedSizes(number))
+        reshape.get_concrete_function()
+    return 0
+
+
+def test_a_signal_that_keras_drops_is_raised_in_place_of_the_error_that_follows() -> None:
+    with pytest.raises(Stopped, match="SIGINT: interrupted"), StopSignals() as stop, stop.not_lost():
+        trace_interrupted(signal.SIGINT)
+    with pytest.raises(TypeError, match="convert elements of .None"), StopSignals() as stop, stop.not_lost():
+        _trace_deferred(stop)
+    with pytest.raises(Stopped), StopSignals() as stop:
+        _trace_in_an_evaluation(stop)
+
+
+def _trace_deferred(stop: StopSignals) -> None:
+    with stop.deferred():  # a signal is only recorded here: what ends the run is the error
+        trace_interrupted(signal.SIGINT)
+
+
+def _trace_in_an_evaluation(stop: StopSignals) -> None:
+    with stop.deferred(), contextlib.suppress(Stopped), stop.immediate():
+        trace_interrupted(signal.SIGINT)
+
+
 def _noted(stop: StopSignals, reached: list[str]) -> None:
     """Defers one signal, tries a block that may be interrupted, and runs to its end."""
     with stop.deferred():

@@ -10,6 +10,7 @@ import math
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,17 +37,29 @@ _WEIGHTS = ("best", "averaged", "ema", "newest")  # or a step
 
 
 class Interrupts:
-    """Ctrl-C and SIGTERM as exceptions that cannot be lost.
+    """Context in which Ctrl-C and SIGTERM raise exceptions that cannot be lost.
 
     They are raised at once, and again by `check`, because Python drops exceptions raised in a garbage collector's
-    callback.
+    callback. The end of the context raises them in place of any other error, because `keras.ops.shape` drops every
+    exception, and the model that is being traced then fails for want of a shape.
     """
 
     def __init__(self) -> None:
         self._raised: KeyboardInterrupt | None = None
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) != signal.SIG_IGN:  # SIG_IGN: for example in the background of a shell
-                signal.signal(number, self._stop)
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        self._raised = None
+        if threading.current_thread() is threading.main_thread():  # Python handles signals nowhere else
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) != signal.SIG_IGN:  # SIG_IGN: for example in the background of a shell
+                    self._before[number] = signal.signal(number, self._stop)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+        if error is not None and error is not self._raised:
+            self.check()
 
     def check(self) -> None:
         """Raises KeyboardInterrupt or Terminated if one of the signals has come."""
@@ -56,6 +69,9 @@ class Interrupts:
     def _stop(self, number: int, frame: object) -> None:
         self._raised = Terminated() if number == signal.SIGTERM else KeyboardInterrupt()
         raise self._raised
+
+
+interrupts = Interrupts()
 
 
 def run(
@@ -88,9 +104,10 @@ def run(
 
 def _run(body: Callable[[], int], interrupted: str, again: str, args: argparse.Namespace | None) -> int:
     try:
-        if args is not None:
-            _fetch_inputs(args)
-        return body()
+        with interrupts:
+            if args is not None:
+                _fetch_inputs(args)
+            return body()
     except T2TError as error:
         return _fail(str(error), error.exit_status)
     except KeyboardInterrupt as stopped:

@@ -98,7 +98,6 @@ def compare_request(args: argparse.Namespace) -> CompareRequest:
 def _run(args: argparse.Namespace) -> int:
     if is_url(args.output_dir):
         raise UsageError(f"--output_dir={args.output_dir}: runs are compared in a folder of this machine. Give one.")
-    interrupts = common.Interrupts()
     request = compare_request(args)
     _check(request)
     folder = Path(request.output_dir)
@@ -112,7 +111,7 @@ def _run(args: argparse.Namespace) -> int:
         runs.plan(request.entries)
         trained = []
         for entry in request.entries:
-            interrupts.check()
+            common.interrupts.check()
             trained.append(runs.train_entry(entry))
         _write(request, runs, trained, args.table_format, args.json)
     return 0

@@ -38,7 +38,7 @@ def _run(args: argparse.Namespace) -> int:
         decode_on(beam, request)
         return 0
     restart_with_huge_pages()
-    decode(request, common.Interrupts().check)
+    decode(request, common.interrupts.check)
     return 0
 
 

@@ -85,7 +85,6 @@ def make_parser() -> common.Parser:
 
 
 def _run(args: argparse.Namespace) -> int:
-    interrupts = common.Interrupts()
     signatures = None
     if args.signatures is not None:
         signatures = tuple(filter(None, (name.strip() for name in args.signatures.split(","))))
@@ -96,7 +95,7 @@ def _run(args: argparse.Namespace) -> int:
         banned_words=flags.read_banned_words(args.banned_words),
         **{name: getattr(args, name) for name in names},
     )
-    version, card = export_runs(request, interrupts.check)
+    version, card = export_runs(request, common.interrupts.check)
     if args.json:
         facts = {"export": name_urls(str(version)), "format": args.format, "bytes": _size(version), "model_card": card}
         common.print_json(facts)

@@ -147,7 +147,7 @@ def _run(args: argparse.Namespace) -> int:
         quality=args.min_log_prob is not None,
         pairs=pairs,
     )
-    made = decode(request, common.Interrupts().check)
+    made = decode(request, common.interrupts.check)
     first, end = line_source.shard_range(line_source.count_lines(args.input), shard)
     read = {"name": Path(args.input).name, "sha256": sha256_of(args.input), "lines": end - first}
     number = write_provenance(folder, {"input": read, "languages": languages, **made})

@@ -1,6 +1,7 @@
 """What all commands share."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -11,6 +12,7 @@ import pytest
 from t2t_lite.cli import common
 from t2t_lite.distributed import tensorflow_loading
 from t2t_lite.errors import UsageError
+from tests.test_signals import trace_interrupted
 
 SCRIPT = """
 import gc
@@ -109,6 +111,16 @@ def test_what_standard_output_cannot_hold_is_escaped(encoding: str, said: bytes)
     script = "from t2t_lite.cli import common; raise SystemExit(common.run(lambda: print('\\xfc \\u732b') or 0))"
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     assert subprocess.check_output([sys.executable, "-c", script], env=environment) == said
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_command_that_fails_because_keras_drops_a_signal_was_interrupted(
+    number: int, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    assert common.run(lambda: trace_interrupted(number)) == status
+    assert capsys.readouterr().err == "error: interrupted.\n"
+    assert signal.getsignal(number) is before
 
 
 def test_what_the_memory_cannot_hold_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
