@@ -19,7 +19,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ class Int8Matrix(Matrix):
             if (expanded := expanded_matrices()) is not None:
                 return expanded.read(arrays), scales
             values = tf.concat(arrays, 0) if others else tf.convert_to_tensor(self.values)
-            if rounds_rows(values):
+            if all(map(rounds_rows, arrays)):
                 return Columns.make(values, scales), None
             return tf.cast(values, tf.float32), scales
 
@@ -143,17 +143,20 @@ def quantize(model: Any) -> None:
         gc.unfreeze()
 
 
-def expand(model: Any) -> None:
-    """Holds a quantized model's integers as float32 from now on, for a processor on which that is faster."""
-    _log.info("int8: this processor has no instructions for it (VNNI); the rounded weights multiply as float32.")
-    for matrix in int8_matrices(model).values():
+def expand(matrices: Iterable[Int8Matrix]) -> None:
+    """Holds the integers of matrices as float32 from now on."""
+    for matrix in matrices:
         matrix.values = tf.Variable(tf.cast(matrix.values, tf.float32), trainable=False)
 
 
 def adapt_to_processor(model: Any) -> None:
-    """Calls `expand` if this processor has no exact products of 8-bit integers."""
-    if not is_exact_here():
-        expand(model)
+    """Expands what multiplies as float32 on this processor: small matrices, or all without VNNI."""
+    matrices = int8_matrices(model).values()
+    if is_exact_here():
+        expand(matrix for matrix in matrices if not rounds_rows(matrix.values))
+    else:
+        _log.info("int8: this processor has no instructions for it (VNNI); the rounded weights multiply as float32.")
+        expand(matrices)
 
 
 def _numbers(weights: Sequence[Any]) -> int:

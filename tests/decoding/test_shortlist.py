@@ -13,7 +13,7 @@ from t2t_lite.errors import UsageError
 from t2t_lite.groups import DecodeGroup
 from t2t_lite.models.ensemble import Ensemble
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.ops.int8 import expand, quantize
+from t2t_lite.ops.int8 import expand, int8_matrices, quantize
 from t2t_lite.text.shortlist import Shortlist
 from t2t_lite.text.vocabulary_training import train_vocabulary
 from tests import families, reference
@@ -122,7 +122,7 @@ def _model(kind: str, request: pytest.FixtureRequest) -> Transformer:
     if kind in ("int8", "expanded"):
         quantize(model)
     if kind == "expanded":
-        expand(model)
+        expand(int8_matrices(model).values())
     return model
 
 

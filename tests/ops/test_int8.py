@@ -62,20 +62,20 @@ def test_a_matrix_multiplies_with_rounded_rows(steps: bool) -> None:
     assert not alone[4].numpy().any()
 
 
-def test_rows_are_not_rounded_for_a_small_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_not_rounded_if_one_of_the_matrices_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(2)
-    matrices = [_matrix(draw, outputs) for outputs in (40, 7)]
+    small, *large = (_matrix(draw, outputs) for outputs in (40, 41, 42))
     monkeypatch.setattr(int8, "SMALL", 40 * 24)
     rows = np.float32(draw.standard_normal((6, 24)))
 
     @tf.function(autograph=False)
     def products() -> list[Any]:
-        return [*matrices[0].multiply(rows), *matrices[0].multiply(rows, matrices[1])]
+        return [*small.multiply(rows), *small.multiply(rows, *large), *large[0].multiply(rows, large[1])]
 
-    small, *large = products()
-    reference.assert_close(small.numpy(), np.float64(rows) @ _dense(matrices[0]), 1e-6)
-    for got, matrix in zip(large, matrices, strict=True):
-        reference.assert_close(got.numpy(), _rounded(rows) @ _dense(matrix), 1e-6)
+    found = products()
+    factors = [np.float64(rows)] * 4 + [_rounded(rows)] * 2
+    for got, factor, matrix in zip(found, factors, [small, small, *large, *large], strict=True):
+        reference.assert_close(got.numpy(), factor @ _dense(matrix), 1e-6)
 
 
 @pytest.mark.parametrize("prepack", [False, True])
