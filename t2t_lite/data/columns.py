@@ -24,6 +24,7 @@ _BESIDE = frozenset(  # words that may stand beside a language's name: "German s
 )
 
 Languages = tuple[str, str]
+_LONGEST = 200  # characters of a language's name; the first row of a table without names may be far longer
 
 
 @functools.lru_cache(maxsize=64)  # the rows of a file mostly have the same keys
@@ -60,6 +61,8 @@ def names_other_languages(names: Sequence[str], languages: Languages) -> bool:
 
 def language_of(name: str) -> str | None:
     """Returns the code, without region, of a language's name or code in any case; None if it is neither."""
+    if len(name) > _LONGEST:
+        return None
     name = _fold(name)
     if (found := _codes().get(name)) is not None:
         return found
