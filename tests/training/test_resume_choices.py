@@ -50,7 +50,7 @@ def _curve(folder: Path) -> list[tuple[Any, ...]]:
     return [tuple(line.get(name) for name in names) for line in read_metrics(folder)]
 
 
-@pytest.mark.commit
+@pytest.mark.nightly
 def test_a_command_resumes_bit_for_bit_with_the_graph_that_one_before_has_traced(
     toy_store: Store, small_hparams: HParams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
