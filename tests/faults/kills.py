@@ -72,6 +72,11 @@ def try_kills(folder: Path, kills: int, seed: int, kinds: Sequence[str] = KINDS[
         outcome.runs += 1
         outcome.wrong += digest(run) != expected
         shutil.rmtree(run)
+        done = outcome.phases.total()
+        print(
+            f"{done} kills, {outcome.runs} runs: {outcome.failed_starts} starts failed, {outcome.wrong} runs wrong",
+            flush=True,
+        )
     return outcome
 
 
