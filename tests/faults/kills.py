@@ -5,8 +5,8 @@ Usage: python -m tests.faults.kills --kills=100 --seed=1
 A training prepares its data, makes 40 updates with a checkpoint after every second one, evaluates, averages and scores.
 After a time drawn evenly from 0 to the time that a whole training takes, it is killed (SIGKILL: no clean-up), or gets
 SIGTERM, SIGINT or SIGHUP, or its disk is filled until it ends; these five take turns. Then it is started again with the
-same command. This happens up to five times; after that, the training runs to its end. The disk is one in memory, whose
-mounting needs to be root; elsewhere give --kinds=SIGKILL,SIGTERM,SIGINT,SIGHUP.
+same command. This happens up to five times; a training that was killed each time then runs to its end. The disk is one
+in memory, whose mounting needs to be root; elsewhere give --kinds=SIGKILL,SIGTERM,SIGINT,SIGHUP.
 """
 
 import argparse
@@ -66,9 +66,10 @@ def try_kills(folder: Path, kills: int, seed: int, kinds: Sequence[str] = KINDS[
     while outcome.phases.total() < kills:
         run = folder / f"run{outcome.runs}"
         for _ in range(min(_PER_RUN, kills - outcome.phases.total())):
-            _kill(run, corpus, draw.uniform(0, seconds), next(turns), outcome)
-        if _finish(run, corpus) != 0:
-            outcome.failed_starts += 1
+            if _kill(run, corpus, draw.uniform(0, seconds), next(turns), outcome):
+                break
+        else:
+            outcome.failed_starts += _finish(run, corpus) != 0
         outcome.runs += 1
         outcome.wrong += digest(run) != expected
         shutil.rmtree(run)
@@ -113,7 +114,8 @@ def _finish(run: Path, corpus: list[str]) -> int | None:
     return process.exitcode
 
 
-def _kill(run: Path, corpus: list[str], after: float, kind: str, outcome: StepResult) -> None:
+def _kill(run: Path, corpus: list[str], after: float, kind: str, outcome: StepResult) -> bool:
+    """Starts the run and kills it; returns whether it had ended before that."""
     process = _start(run, corpus)
     process.join(after)
     if kind == FULL_DISK:
@@ -128,13 +130,14 @@ def _kill(run: Path, corpus: list[str], after: float, kind: str, outcome: StepRe
     said = _beside(run, ".err").read_text(encoding="utf-8", errors="replace") if _beside(run, ".err").exists() else ""
     if process.exitcode in expected and (kind != FULL_DISK or "No space left on device" in said):
         outcome.phases[_phase(run), kind] += 1
-    elif process.exitcode != 0:  # a run that ended before it could be killed is no failure
+    elif process.exitcode != 0:
         outcome.failed_starts += 1
         print(f"{kind}: status {process.exitcode}\n{said[-2000:]}", flush=True)
         process.kill()
     steps = [int(line.partition('"step": ')[2].partition(",")[0]) for line in _metric_lines(run)]
     saved = [step_of(path) for path in list_whole(run / NEWEST)]
     outcome.most_steps_lost = max(outcome.most_steps_lost, max(steps, default=0) - max(saved, default=0))
+    return process.exitcode == 0
 
 
 def _fill_disk(filler: Path, process: commands.BaseProcess) -> None:
@@ -185,6 +188,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     kinds = args.kinds.split(",")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs, and theirs, ignore it
     with tempfile.TemporaryDirectory() as folder:
         place = small_disk(Path(folder, "disk")) if FULL_DISK in kinds else contextlib.nullcontext(Path(folder))
         with place as disk:
