@@ -103,4 +103,7 @@ def _run(
     sys.stdin, sys.stdout = open(0), open(1, "w")  # noqa: SIM115 (they stay open)
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace")  # noqa: SIM115
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except KeyboardInterrupt:  # while it imports; multiprocessing would give it the status of an error
+        sys.exit(130)
