@@ -7,7 +7,8 @@ Processors without instructions for such products (VNNI) add them up wrongly, or
 to float32 and multiply rows that are not rounded: nearly as fast as float32, with outputs of which a few differ.
 
 A small matrix is expanded on every processor. It stays in a cache, so nothing is gained by reading less, and rounding
-the rows takes more operations than it saves.
+the rows takes more operations than it saves. So rows that several matrices multiply at once are rounded only if none of
+them is small.
 
 Gain (benchmarks/notebook.md): D3 takes 0.63 of the time of float32, D2 0.68, D1 0.71.
 

@@ -310,7 +310,7 @@ def train(start: Start, callbacks: Sequence[Any] = ()) -> Result | None:
         with StopSignals() as stop, stop.not_lost(), mirror.training(start.output_dir, job), alone:
             trainer = _make_trainer(start)
             written = True  # the settings, which are those of an earlier start until then
-            with _record(trainer, start) as note, stop.not_lost():
+            with _record(trainer, start) as note, stop.not_lost():  # here, too, so that the record has the signal
                 failure = trainer.run(stop, skip_bad_batches=start.request.skip_bad_batches, note=note, callbacks=told)
                 found = trainer.finish() if trainer.workers.is_chief else None
             if trainer.workers.count > 1:  # the others may open the run as soon as they continue
